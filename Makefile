@@ -1,0 +1,42 @@
+# The two commands of the README are `make demo` and `make test`; each installs what it needs into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-slow test-wheel lint format clean
+
+demo: .venv/demo.stamp
+	./scripts/demo.sh $(BIN)/thetarbm
+
+test: .venv/dev.stamp
+	$(BIN)/python -m pytest
+
+test-slow: .venv/dev.stamp
+	$(BIN)/python -m pytest -m slow
+
+test-wheel:
+	$(PYTHON) scripts/check_wheel.py
+
+lint: .venv/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/dev.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("thetarbm needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv
+
+.venv/demo.stamp: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ .venv/demo.stamp
+
+clean:
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

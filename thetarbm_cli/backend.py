@@ -1,0 +1,203 @@
+"""NumPy or CuPy: the one place that knows which, and the only one that imports CuPy.
+
+A `Backend` holds an array namespace ``xp`` and the few operations whose call differs between the two
+libraries. Everything after the data is loaded goes through it, so that the same model code runs on both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from thetarbm_cli.errors import InputError
+
+BACKENDS = ("auto", "numpy", "cupy")
+
+# An array of the backend: numpy.ndarray or cupy.ndarray. CuPy has no types to import without a GPU.
+Array = Any
+
+
+class RandomStream(Protocol):
+    """Random numbers that are drawn where the arrays live."""
+
+    def uniform(self, out: Array) -> None:
+        """Fill the contiguous float32 array `out` from the uniform distribution on [0, 1)."""
+
+    def normal(self, out: Array) -> None:
+        """Fill the contiguous float32 array `out` from the standard normal distribution."""
+
+
+class Backend(Protocol):
+    """An array library and the operations that differ between the two."""
+
+    name: str
+    reason: str
+    xp: Any
+
+    def asarray(self, array: Any, dtype: Any = None) -> Array:
+        """Bring a host array to the device (no copy where it is there already)."""
+
+    def to_host(self, array: Array) -> NDArray[Any]:
+        """Bring an array of the device to the host."""
+
+    def sparse(self, matrix: scipy.sparse.csr_matrix) -> Any:
+        """Bring a SciPy CSR matrix to the device."""
+
+    def random(self, seed: np.random.SeedSequence) -> RandomStream:
+        """Start a stream of random numbers on the device."""
+
+    def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
+        """Compute ``out = keep * out + scale * left.T @ right`` in one pass, in place.
+
+        Parameters
+        ----------
+        left : (n, a) C-contiguous array
+        right : (n, b) C-contiguous array
+        out : (a, b) C-contiguous array, overwritten
+        """
+
+
+class _NumpyStream:
+    """Random numbers from NumPy's PCG64."""
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self._generator = np.random.Generator(np.random.PCG64(seed))
+
+    def uniform(self, out: Array) -> None:
+        self._generator.random(out=out, dtype=np.float32)
+
+    def normal(self, out: Array) -> None:
+        self._generator.standard_normal(out=out, dtype=np.float32)
+
+
+class NumpyBackend:
+    """Arrays in the main memory, products by the BLAS of NumPy and SciPy."""
+
+    name = "numpy"
+    xp = np
+
+    def __init__(self, reason: str = "asked for") -> None:
+        self.reason = reason
+
+    def asarray(self, array: Any, dtype: Any = None) -> Array:
+        """Return `array` as a NumPy array."""
+        return np.asarray(array, dtype=dtype)
+
+    def to_host(self, array: Array) -> NDArray[Any]:
+        """Return `array`, which is on the host already."""
+        return np.asarray(array)
+
+    def sparse(self, matrix: scipy.sparse.csr_matrix) -> Any:
+        """Return `matrix`, which is on the host already."""
+        return matrix
+
+    def random(self, seed: np.random.SeedSequence) -> RandomStream:
+        """Start a PCG64 stream."""
+        return _NumpyStream(seed)
+
+    def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
+        """Compute ``out = keep * out + scale * left.T @ right`` by one ``gemm`` with β = `keep`."""
+        from scipy.linalg import blas
+
+        gemm = blas.sgemm if out.dtype == np.float32 else blas.dgemm
+        # BLAS is column-major: the transpose of a C-ordered array is a view it takes without a copy.
+        result = gemm(scale, right.T, left.T, beta=keep, c=out.T, trans_b=True, overwrite_c=True)
+        if not np.shares_memory(result, out):
+            raise ValueError("accumulate needs C-contiguous arrays of one dtype")
+
+
+class _CupyStream:
+    """Random numbers from CuPy's Philox generator, on the device."""
+
+    def __init__(self, cupy: Any, seed: np.random.SeedSequence) -> None:
+        state = int(seed.generate_state(1, np.uint64)[0])
+        self._generator = cupy.random.Generator(cupy.random.Philox4x3210(state))
+
+    # CuPy draws `size` numbers and copies them into `out`; without `size` it would draw one and spread it.
+    def uniform(self, out: Array) -> None:
+        self._generator.random(size=out.shape, dtype=np.float32, out=out)
+
+    def normal(self, out: Array) -> None:
+        self._generator.standard_normal(size=out.shape, dtype=np.float32, out=out)
+
+
+class CupyBackend:
+    """Arrays on a CUDA device, products by cuBLAS and cuSPARSE."""
+
+    name = "cupy"
+
+    def __init__(self, reason: str = "asked for") -> None:
+        import cupy
+
+        self.xp: Any = cupy
+        self.reason = reason
+
+    def asarray(self, array: Any, dtype: Any = None) -> Array:
+        """Copy a host array to the device; a device array is returned as it is."""
+        return self.xp.asarray(array, dtype=dtype)
+
+    def to_host(self, array: Array) -> NDArray[Any]:
+        """Copy an array of the device to the host."""
+        host: NDArray[Any] = self.xp.asnumpy(array)
+        return host
+
+    def sparse(self, matrix: scipy.sparse.csr_matrix) -> Any:
+        """Copy a SciPy CSR matrix to the device."""
+        from cupyx.scipy import sparse
+
+        return sparse.csr_matrix(matrix)
+
+    def random(self, seed: np.random.SeedSequence) -> RandomStream:
+        """Start a Philox stream on the device."""
+        return _CupyStream(self.xp, seed)
+
+    def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
+        """Compute ``out = keep * out + scale * left.T @ right`` by one cuBLAS ``gemm``."""
+        from cupy import cublas
+
+        cublas.gemm("T", "N", left, right, out=out, alpha=scale, beta=keep)
+
+
+def _device_answers() -> tuple[bool, str]:
+    """Whether CuPy is installed and a CUDA device answers, and the reason in words."""
+    try:
+        import cupy
+    except ImportError:
+        return False, "CuPy is not installed"
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+        if count == 0:
+            return False, "CuPy is installed but finds no CUDA device"
+        cupy.asarray([1.0]).sum().item()
+    except Exception as error:  # noqa: BLE001  any failure of the driver means: no device
+        return False, f"CuPy is installed but no CUDA device answers ({type(error).__name__}: {error})"
+    return True, f"CuPy finds {count} CUDA device{'s' if count > 1 else ''}"
+
+
+def select_backend(name: str = "auto") -> Backend:
+    """Choose a backend by name.
+
+    Parameters
+    ----------
+    name : {"auto", "numpy", "cupy"}
+        ``auto`` takes CuPy only if a device answers.
+
+    Raises
+    ------
+    InputError
+        If the name is unknown, or CuPy is asked for and no device answers.
+    """
+    if name == "numpy":
+        return NumpyBackend()
+    if name not in BACKENDS:
+        raise InputError(f"unknown backend {name!r}: choose one of {', '.join(BACKENDS)}")
+    answers, reason = _device_answers()
+    if answers:
+        return CupyBackend(reason if name == "auto" else "asked for")
+    if name == "cupy":
+        raise InputError(f"backend cupy was asked for, but {reason}; install the extra cuda12 or cuda13 on a "
+                         "machine with a GPU, or use --backend numpy")
+    return NumpyBackend(reason)

@@ -1,0 +1,148 @@
+"""The command line: global options, and the commands by name, each imported only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import click
+
+from thetarbm_cli import __version__
+from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError
+
+# name -> (module in thetarbm_cli.commands, first line of the help)
+COMMANDS = {
+    "prepare-data": ("prepare_data", "Prepare mnist-rot, mnist or your own images."),
+    "train": ("train", "Train one model; a finished run is found again, a cut-off one resumed."),
+    "evaluate": ("evaluate", "Measure runs: RBF-SVM test error and γ-score."),
+    "features": ("features", "Write the features of a run to a file."),
+    "perturb": ("perturb", "Table 3: test error under perturbed orientations."),
+    "verify": ("verify", "Check the paper's lemma and theorem numerically."),
+    "info": ("info", "Versions, backend, threads, folders and what is prepared."),
+}
+
+
+class CommandGroup(click.Group):
+    """A group whose commands are imported when they are called, so that ``--help`` needs only click."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order a user meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module and return its ``command``."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"thetarbm_cli.commands.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table above, without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.command(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "THETARBM"},
+    epilog="Exit codes: 0 done, 1 something failed, 2 wrong usage or input, 3 work is due, 130 interrupted.",
+)
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of prepared data [default: user cache].")
+@click.option("--results", type=click.Path(path_type=Path), help="Folder of runs and tables [default: ./results].")
+@click.option(
+    "--backend",
+    type=click.Choice(["auto", "numpy", "cupy"]),
+    default="auto",
+    show_default=True,
+    help="Array library; auto takes CuPy only if a GPU answers.",
+)
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="BLAS threads.")
+@click.option("--quiet", is_flag=True, help="Print results and errors only.")
+@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
+@click.version_option(__version__, prog_name="thetarbm")
+@click.pass_context
+def root(
+    ctx: click.Context,
+    data_dir: Path | None,
+    results: Path | None,
+    backend: str,
+    threads: int,
+    quiet: bool,
+    debug: bool,
+) -> None:
+    """Reproduce the Theta-RBM paper: rotation-invariant features on mnist-rot.
+
+    Every global option has a variable: --data-dir is THETARBM_DATA_DIR, and so on.
+    """
+    from thetarbm_cli.commands.session import Session
+
+    ctx.obj = Session.open(data_dir, results, backend, threads, quiet)
+
+
+class _PlainFormatter(logging.Formatter):
+    """Warnings as ``warning: …``, other messages as they are."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        return f"warning: {message}" if record.levelno >= logging.WARNING else message
+
+
+class _StderrHandler(logging.Handler):
+    """Messages go to the stderr of the moment, so that stdout carries results only."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(self.format(record), err=True)
+
+
+def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    logger = logging.getLogger("thetarbm")
+    handler = _StderrHandler()
+    handler.setFormatter(_PlainFormatter())
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.WARNING if "--quiet" in arguments else logging.INFO)
+    logger.propagate = False
+    # A cluster ends a job with SIGTERM: treat it as Ctrl-C, so that nothing is left half written.
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(_invoke(arguments, debug="--debug" in arguments))
+
+
+def _invoke(arguments: list[str], *, debug: bool) -> int:
+    """Call the root command and turn whatever happens into an exit code."""
+    try:
+        result: Any = root.main(args=arguments, prog_name="thetarbm", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted; the same command goes on from here", err=True)
+        return EXIT_INTERRUPTED
+    except ThetaRBMError as error:
+        if debug:
+            traceback.print_exc()
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    except (OSError, MemoryError) as error:
+        if debug:
+            traceback.print_exc()
+        click.echo(f"error: {_sentence(error)}", err=True)
+        return EXIT_FAILED
+    return result if isinstance(result, int) else 0
+
+
+def _sentence(error: OSError | MemoryError) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.strerror}: {error.filename}"
+    return str(error) or "out of memory; a smaller --profile or fewer --hidden units need less"

@@ -1,0 +1,87 @@
+"""What every command shares: folders, backend, threads, and how results and progress are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from thetarbm_cli.backend import Backend
+
+Progress = Callable[[int, int], None]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+
+@dataclass(frozen=True)
+class Session:
+    """The global options of one call."""
+
+    data_dir: Path
+    results: Path
+    backend_name: str
+    threads: int
+    quiet: bool
+
+    @classmethod
+    def open(
+        cls, data_dir: Path | None, results: Path | None, backend: str, threads: int, quiet: bool
+    ) -> Session:
+        """Fill in the default folders and set the number of BLAS threads for this process.
+
+        The limit is set in the environment, before NumPy is imported, so that the pools of NumPy and SciPy
+        never start more threads than they may use.
+        """
+        import platformdirs
+
+        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ[variable] = str(threads)
+        return cls(
+            data_dir=data_dir or platformdirs.user_cache_path("thetarbm"),
+            results=results or Path("results"),
+            backend_name=backend,
+            threads=threads,
+            quiet=quiet,
+        )
+
+    def backend(self) -> Backend:
+        """Select the backend that was asked for."""
+        from thetarbm_cli.backend import select_backend
+
+        return select_backend(self.backend_name)
+
+    def say(self, message: str) -> None:
+        """Print a message for people on stderr."""
+        if not self.quiet:
+            click.echo(message, err=True)
+
+    @contextmanager
+    def progress(self, label: str) -> Iterator[Progress]:
+        """Show progress of one long step: a bar on a terminal, a line at the end in a log."""
+        if self.quiet or not sys.stderr.isatty():
+            yield lambda done, total: None
+            self.say(f"{label}: done")
+            return
+        with click.progressbar(length=1, label=label, file=sys.stderr, show_eta=True) as bar:
+
+            def show(done: int, total: int) -> None:
+                bar.length = total
+                bar.update(done - bar.pos)
+
+            yield show
+
+
+pass_session = click.make_pass_decorator(Session)
+
+
+def emit_json(value: dict[str, Any]) -> None:
+    """Print one JSON object on stdout."""
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

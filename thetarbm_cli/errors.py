@@ -1,0 +1,18 @@
+"""The errors a user may meet: one sentence each, with the exit code that goes with it."""
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_WORK_DUE = 3
+EXIT_INTERRUPTED = 130
+
+
+class ThetaRBMError(Exception):
+    """Something failed; the message says what, where and what to do (exit code 1)."""
+
+    exit_code = EXIT_FAILED
+
+
+class InputError(ThetaRBMError, ValueError):
+    """What the user gave is wrong: an option, a file, a setting (exit code 2)."""
+
+    exit_code = EXIT_USAGE
