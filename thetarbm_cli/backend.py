@@ -55,7 +55,7 @@ class Backend(Protocol):
         Parameters
         ----------
         left : (n, a) C-contiguous array
-        right : (n, b) C-contiguous array
+        right : (n, b) C- or F-contiguous array
         out : (a, b) C-contiguous array, overwritten
         """
 
@@ -104,7 +104,17 @@ class NumpyBackend:
 
         gemm = blas.sgemm if out.dtype == np.float32 else blas.dgemm
         # BLAS is column-major: the transpose of a C-ordered array is a view it takes without a copy.
-        result = gemm(scale, right.T, left.T, beta=keep, c=out.T, trans_b=True, overwrite_c=True)
+        columns = right if right.flags.f_contiguous else right.T
+        result = gemm(
+            scale,
+            columns,
+            left.T,
+            beta=keep,
+            c=out.T,
+            trans_a=columns is right,
+            trans_b=True,
+            overwrite_c=True,
+        )
         if not np.shares_memory(result, out):
             raise ValueError("accumulate needs C-contiguous arrays of one dtype")
 

@@ -16,6 +16,8 @@ import click
 from thetarbm_cli import __version__
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError
 
+logger = logging.getLogger("thetarbm")
+
 # name -> (module in thetarbm_cli.commands, first line of the help)
 COMMANDS = {
     "prepare-data": ("prepare_data", "Prepare mnist-rot, mnist or your own images."),
@@ -28,8 +30,28 @@ COMMANDS = {
 }
 
 
+class CommandError(Exception):
+    """What went wrong in a command, as one sentence with its exit code."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(_sentence(error))
+        self.exit_code = error.exit_code if isinstance(error, ThetaRBMError) else EXIT_FAILED
+
+
 class CommandGroup(click.Group):
     """A group whose commands are imported when they are called, so that ``--help`` needs only click."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Call the command; whatever goes wrong in it becomes a sentence, after a traceback with --debug."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            # Click's own ways to end. A reader that went away (`| head`) ends the program without a word.
+            raise
+        except Exception as error:
+            if ctx.params["debug"]:
+                traceback.print_exc()
+            raise CommandError(error) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order a user meets them."""
@@ -54,8 +76,12 @@ class CommandGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "THETARBM"},
     epilog="Exit codes: 0 done, 1 something failed, 2 wrong usage or input, 3 work is due, 130 interrupted.",
 )
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of prepared data [default: user cache].")
-@click.option("--results", type=click.Path(path_type=Path), help="Folder of runs and tables [default: ./results].")
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="Folder of prepared data [default: user cache]."
+)
+@click.option(
+    "--results", type=click.Path(path_type=Path), help="Folder of runs and tables [default: ./results]."
+)
 @click.option(
     "--backend",
     type=click.Choice(["auto", "numpy", "cupy"]),
@@ -66,7 +92,7 @@ class CommandGroup(click.Group):
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="BLAS threads.")
 @click.option("--quiet", is_flag=True, help="Print results and errors only.")
 @click.option("--debug", is_flag=True, help="Show a traceback with an error.")
-@click.version_option(__version__, prog_name="thetarbm")
+@click.version_option(__version__, prog_name="thetarbm", allow_from_autoenv=False)
 @click.pass_context
 def root(
     ctx: click.Context,
@@ -83,6 +109,7 @@ def root(
     """
     from thetarbm_cli.commands.session import Session
 
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
     ctx.obj = Session.open(data_dir, results, backend, threads, quiet)
 
 
@@ -106,43 +133,46 @@ def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and leave with its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    logger = logging.getLogger("thetarbm")
+    """Run the command line and leave with its exit code; without arguments, show the help."""
     handler = _StderrHandler()
     handler.setFormatter(_PlainFormatter())
     logger.handlers[:] = [handler]
-    logger.setLevel(logging.WARNING if "--quiet" in arguments else logging.INFO)
     logger.propagate = False
     # A cluster ends a job with SIGTERM: treat it as Ctrl-C, so that nothing is left half written.
     signal.signal(signal.SIGTERM, _interrupt)
-    sys.exit(_invoke(arguments, debug="--debug" in arguments))
+    sys.exit(_invoke((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
 
 
-def _invoke(arguments: list[str], *, debug: bool) -> int:
+def _invoke(arguments: list[str]) -> int:
     """Call the root command and turn whatever happens into an exit code."""
     try:
         result: Any = root.main(args=arguments, prog_name="thetarbm", standalone_mode=False)
+    except CommandError as error:
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
     except click.ClickException as error:
-        error.show()
+        click.echo(f"error: {_usage(error)}", err=True)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted; the same command goes on from here", err=True)
         return EXIT_INTERRUPTED
-    except ThetaRBMError as error:
-        if debug:
-            traceback.print_exc()
-        click.echo(f"error: {error}", err=True)
-        return error.exit_code
-    except (OSError, MemoryError) as error:
-        if debug:
-            traceback.print_exc()
-        click.echo(f"error: {_sentence(error)}", err=True)
-        return EXIT_FAILED
     return result if isinstance(result, int) else 0
 
 
-def _sentence(error: OSError | MemoryError) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.strerror}: {error.filename}"
-    return str(error) or "out of memory; a smaller --profile or fewer --hidden units need less"
+def _usage(error: click.ClickException) -> str:
+    """Put click's message, which may have several lines, on one, and say where the help is."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    problem = " ".join(error.format_message().split()).removesuffix(".")
+    return f"{problem} (see {context.command_path if context else 'thetarbm'} --help)"
+
+
+def _sentence(error: Exception) -> str:
+    """Say it in one sentence: our own errors as they are, the system's, and any other as a bug."""
+    if isinstance(error, ThetaRBMError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"{str(error) or 'out of memory'}; a smaller --profile or fewer --hidden units need less"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename}" if error.filename is not None else error.strerror
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"unexpected {what}; run again with --debug for the traceback"

@@ -15,6 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from thetarbm_cli.backend import Backend
+    from thetarbm_cli.experiments.training_run import Workplace
 
 Progress = Callable[[int, int], None]
 
@@ -57,6 +58,13 @@ class Session:
         from thetarbm_cli.backend import select_backend
 
         return select_backend(self.backend_name)
+
+    def workplace(self) -> Workplace:
+        """Folders and backend as the experiments take them."""
+        from thetarbm_cli.experiments.store import RunStore
+        from thetarbm_cli.experiments.training_run import Workplace
+
+        return Workplace(self.data_dir, RunStore(self.results), self.backend_name)
 
     def say(self, message: str) -> None:
         """Print a message for people on stderr."""

@@ -1,0 +1,95 @@
+"""``thetarbm evaluate``: the RBF-SVM's error and the γ-score of runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.errors import InputError
+
+
+@click.command("evaluate")
+@click.argument("runs", nargs=-1, metavar="RUN…")
+@click.option("--all", "every", is_flag=True, help="Every finished run in the results folder.")
+@click.option(
+    "--offset", type=float, default=20.0, show_default=True, help="Δ of the γ-score's rotations, in degrees."
+)
+@click.option("--grid-search", is_flag=True, help="Also choose C and γ of the SVM on the validation images.")
+@click.option("--force", is_flag=True, help="Measure again what the record has.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    runs: tuple[str, ...],
+    every: bool,
+    offset: float,
+    grid_search: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Measure runs: RBF-SVM test error (C = 10, γ = 0.02) and γ-score on train and test.
+
+    RUN is an id, the beginning of one, or the path of its folder.
+    """
+    from thetarbm_cli.experiments.evaluation import evaluate_run, summary
+
+    place = session.workplace()
+    if every == bool(runs):
+        raise InputError("name the runs to evaluate, or use --all for every finished run")
+    names = finished_runs(place) if every else [place.store.find(run) for run in runs]
+    rows = []
+    for name in names:
+        record, cached = evaluate_run(
+            place,
+            name,
+            offset=offset,
+            search=grid_search,
+            force=force,
+            on_step=lambda step, name=name: session.say(f"{name}: {step}"),  # type: ignore[misc]
+        )
+        rows.append(summary(record, cached))
+    if as_json:
+        emit_json({"runs": rows})
+    else:
+        for row in rows:
+            _show(row)
+
+
+def finished_runs(place: Any) -> list[str]:
+    """Ids of the runs that can be measured."""
+    records = [place.store.load(run) for run in place.store.identifiers()]
+    return [record.run for record in records if record is not None and record.state == "done"]
+
+
+def _show(row: dict[str, Any]) -> None:
+    cached = " (cached)" if row["cached"] else ""
+    click.echo(f"{row['run']}{cached}  sparsity {row['sparsity']}, seed {row['seed']}")
+    aligned = " aligned" if "test_error_percent_unaligned" in row else ""
+    _show_numbers(aligned, row["test_error_percent"], row["gamma_train"], row["gamma_test"])
+    if aligned:
+        _show_numbers(
+            " not aligned",
+            row["test_error_percent_unaligned"],
+            row["gamma_train_unaligned"],
+            row["gamma_test_unaligned"],
+        )
+    if row["dead_units"]:
+        click.echo(f"  {row['dead_units']} dead units are left out of γ")
+    if "grid_search" in row:
+        found = row["grid_search"]
+        click.echo(
+            f"  grid search: C = {found['C']:g}, γ = {found['gamma']:g}, validation error "
+            f"{found['validation_error_percent']:.2f} %, test error {found['test_error_percent']:.2f} %"
+        )
+
+
+def _show_numbers(how: str, error: float, gamma_train: float | None, gamma_test: float | None) -> None:
+    click.echo(
+        f"  test error{how} {error:.2f} %   γ train {_gamma(gamma_train)}   γ test {_gamma(gamma_test)}"
+    )
+
+
+def _gamma(value: float | None) -> str:
+    return "—" if value is None else f"{value:.4f}"

@@ -1,0 +1,137 @@
+"""``thetarbm prepare-data``: make or find prepared data, and show what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+
+if TYPE_CHECKING:
+    from thetarbm_cli.data.prepared import Prepared
+
+# More classes than these are summed up in a line of their own.
+MOST_CLASSES_SHOWN = 12
+
+
+@click.command()
+@click.option(
+    "--dataset",
+    type=click.Choice(["mnist-rot", "mnist", "all"]),
+    help="What to prepare [default: mnist-rot].",
+)
+@click.option(
+    "--source",
+    default="generated",
+    show_default=True,
+    metavar="generated|official|FILE.npz",
+    help="Where mnist-rot comes from, or your own images: arrays images, labels and perhaps split.",
+)
+@click.option(
+    "--archive",
+    type=click.Path(path_type=Path),
+    help="Local copy of the official archive: mnist_rotation_new.zip or a folder with its two files.",
+)
+@click.option(
+    "--transpose",
+    type=click.Choice(["auto", "yes", "no"]),
+    default="auto",
+    show_default=True,
+    help="Swap rows and columns of the official images; auto looks at the digits.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="Seed of choice and angles.",
+)
+@click.option("--force", is_flag=True, help="Make the data again even if it is there.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    dataset: str | None,
+    source: str,
+    archive: Path | None,
+    transpose: str,
+    seed: int,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Prepare mnist-rot, mnist or your own images.
+
+    The data is made once and found again; a damaged file is made again. A preview picture is put beside it.
+    """
+    from thetarbm_cli.data.prepared import prepare
+    from thetarbm_cli.data.recipes import SOURCES
+    from thetarbm_cli.errors import InputError
+
+    if dataset is not None and source not in SOURCES:
+        raise InputError(f"--dataset is not for your own images: leave it out with --source {source}")
+    names = ["mnist-rot", "mnist"] if dataset == "all" else [dataset or "mnist-rot"]
+    sheets = []
+    for name in names:
+        options: dict[str, Any] = {"source": source, "archive": archive, "transpose": transpose}
+        if dataset == "all" and name == "mnist":
+            options = {}
+        with session.progress(f"preparing {name if source in SOURCES else source}") as progress:
+            prepared = prepare(session.data_dir, name, seed=seed, force=force, progress=progress, **options)
+        sheets.append(_sheet(session, prepared))
+    if as_json:
+        emit_json({"datasets": sheets} if dataset == "all" else sheets[0])
+        return
+    for sheet in sheets:
+        click.echo(_as_text(sheet))
+
+
+def _sheet(session: Session, prepared: Prepared) -> dict[str, Any]:
+    """Gather what is printed about one data set."""
+    from thetarbm_cli.data.orientations import orientation_shares
+    from thetarbm_cli.data.prepared import prepared_summary
+    from thetarbm_cli.reporting.preview import find_or_write_preview
+
+    with session.progress(f"orientations of {prepared.dataset}") as progress:
+        shares = orientation_shares(prepared, progress)
+    return {
+        "dataset": prepared.dataset,
+        "source": prepared.source,
+        "seed": prepared.seed,
+        "path": str(prepared.path),
+        "sha256": prepared.sha256,
+        **prepared_summary(prepared),
+        "orientations": shares,
+        "preview": str(find_or_write_preview(prepared)),
+        "cached": prepared.cached,
+    }
+
+
+def _as_text(sheet: dict[str, Any]) -> str:
+    """Lay the sheet out for people."""
+    step = 360 / len(sheet["orientations"])
+    lines = [
+        f"{sheet['dataset']} ({sheet['source']}, seed {sheet['seed']}){', cached' if sheet['cached'] else ''}"
+    ]
+    lines += [
+        f"  {part:<13}{count:>6} images  {_classes_as_text(sheet['classes'][part])}"
+        for part, count in sheet["splits"].items()
+    ]
+    shares = "  ".join(f"{index * step:g}° {share:.1%}" for index, share in enumerate(sheet["orientations"]))
+    lines += [
+        f"  pixels       mean {sheet['pixel_mean']:.4f}, std {sheet['pixel_std']:.4f}",
+        f"  orientations {shares}",
+        f"  sha256       {sheet['sha256']}",
+        f"  file         {sheet['path']}",
+        f"  preview      {sheet['preview']}",
+    ]
+    return "\n".join(lines)
+
+
+def _classes_as_text(classes: dict[str, int]) -> str:
+    if not classes:
+        return ""
+    if len(classes) > MOST_CLASSES_SHOWN:
+        return f"{len(classes)} classes of {min(classes.values())} to {max(classes.values())}"
+    return "  ".join(f"{label}: {count}" for label, count in classes.items())

@@ -1,0 +1,145 @@
+"""``thetarbm train``: one model, one seed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.training_run import TrainedRun
+    from thetarbm_cli.models.training import EpochRecord
+
+
+@click.command("train")
+@click.option(
+    "--model",
+    required=True,
+    type=click.Choice(["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"]),
+    help="What learns; pixels and aligned-pixels are controls that learn nothing.",
+)
+@click.option("--sparsity", type=float, help="Target of the mean activation [default: 0.3].")
+@click.option("--profile", type=click.Choice(["paper", "quick", "tiny"]), default="paper", show_default=True)
+@click.option("--preset", type=click.Choice(["paper", "reference"]), default="paper", show_default=True,
+              help="Settings of the paper, or (tirbm) of the TI-RBM's authors.")
+@click.option("--train-on", type=click.Choice(["mnist-rot", "mnist"]), default="mnist-rot", show_default=True)
+@click.option("--source", default="generated", show_default=True,
+              help="Where the images come from: generated, official or your FILE.npz.")
+@click.option("--tensor", type=click.Choice(["full", "tied"]), help="theta: S slices, or one matrix [default: tied].")
+@click.option("--rotation", type=click.Choice(["bilinear", "nearest", "replicated", "permutation"]),
+              help="Kind of the rotation operators [default: bilinear].")
+@click.option("--epochs", type=int, help="Passes over the training images [default: 30].")
+@click.option("--hidden", type=int, help="Hidden units [default: 500].")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any other setting of the model.")
+@click.option("--force", is_flag=True, help="Train even if the run is there.")
+@json_option
+@pass_session
+def command(
+    session: Session,
+    model: str,
+    profile: str,
+    preset: str,
+    train_on: str,
+    source: str,
+    seed: int,
+    assignments: tuple[str, ...],
+    force: bool,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Train one model; the same call finds the finished run, or resumes one that was cut off.
+
+    \b
+    thetarbm train --model theta --sparsity 0.3
+    thetarbm train --model tirbm --preset reference --seed 1
+    thetarbm train --model rbm --set learning_rate=0.005 --set visible=bernoulli
+    """
+    from thetarbm_cli.experiments.settings import parse_assignments, resolve
+    from thetarbm_cli.experiments.training_run import train_run
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    resolved = resolve(
+        model,
+        profile=profile,
+        preset=preset,
+        data={"train_on": train_on, "source": source},
+        parameters={**given, **parse_assignments(assignments)},
+    )
+    started = time.perf_counter()
+    with EpochDisplay(session, model) as display:
+        trained = train_run(session.workplace(), resolved, seed, force=force, on_epoch=display)
+    elapsed = time.perf_counter() - started
+    if as_json:
+        emit_json(_as_json(session, trained))
+    else:
+        _show(session, trained, elapsed)
+
+
+class EpochDisplay:
+    """Epochs as they end: one rewritten line on a terminal, one line each in a log."""
+
+    def __init__(self, session: Session, model: str) -> None:
+        self.session = session
+        self.model = model
+        self.started = time.perf_counter()
+        self.first = 0
+        self.on_terminal = sys.stderr.isatty()
+
+    def __enter__(self) -> EpochDisplay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.on_terminal and self.first and not self.session.quiet:
+            click.echo(err=True)
+
+    def __call__(self, record: EpochRecord, epochs: int) -> None:
+        """Show one finished epoch."""
+        if self.session.quiet:
+            return
+        self.first = self.first or record.epoch
+        done = record.epoch - self.first + 1
+        left = (time.perf_counter() - self.started) / done * (epochs - record.epoch)
+        line = (
+            f"{self.model} epoch {record.epoch:>{len(str(epochs))}}/{epochs}  "
+            f"reconstruction error {record.reconstruction_error:.4f}  "
+            f"mean activation {record.mean_activation:.3f}  {left:3.0f} s left"
+        )
+        click.echo(f"\r{line}  " if self.on_terminal else line, err=True, nl=not self.on_terminal)
+
+
+def _as_json(session: Session, trained: TrainedRun) -> dict[str, Any]:
+    record = trained.record
+    last = record.history[-1] if record.history else {}
+    store = session.workplace().store
+    return {
+        "run": record.run,
+        "model": record.settings.model,
+        "settings": {**record.settings.model_dump(mode="json"), "parameters": record.parameters},
+        "seed": record.seed,
+        "cached": trained.cached,
+        "path": str(store.path(record.run)),
+        "weights": str(store.weights_path(record.run)),
+        "epochs": len(record.history),
+        "seconds": record.timings["train_seconds"],
+        "reconstruction_error": last.get("reconstruction_error"),
+        "mean_activation": last.get("mean_activation"),
+    }
+
+
+def _show(session: Session, trained: TrainedRun, elapsed: float) -> None:
+    record = trained.record
+    how = "cached" if trained.cached else f"trained in {elapsed:.1f} s"
+    click.echo(f"run       {record.run} ({how})")
+    click.echo(f"path      {session.workplace().store.path(record.run)}")
+    if record.history:
+        last = record.history[-1]
+        click.echo(
+            f"epochs    {len(record.history)}, reconstruction error {last['reconstruction_error']:.4f}, "
+            f"mean activation {last['mean_activation']:.3f}"
+        )
+    click.echo(f"evaluate  thetarbm evaluate {record.run}")

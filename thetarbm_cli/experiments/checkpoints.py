@@ -1,0 +1,80 @@
+"""Checkpoints of training: all that the next epoch needs, written often enough and never too often."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli.backend import Backend
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.models.estimator import host_state
+from thetarbm_cli.models.training import EpochRecord, TrainingState
+
+# Checkpoints may take this share of the training time.
+SHARE = 0.02
+
+logger = logging.getLogger("thetarbm")
+
+
+class Checkpointer:
+    """Saves states of a run, spending at most `SHARE` of the time on it."""
+
+    def __init__(self, store: RunStore, run: str, backend: Backend) -> None:
+        self.store = store
+        self.run = run
+        self.backend = backend
+        self.seconds = 0.0
+        self._last_cost = 0.0
+        self._last_time = time.perf_counter()
+
+    def __call__(self, state: TrainingState) -> None:
+        """Save the state if enough time has passed since the last one to afford it."""
+        started = time.perf_counter()
+        if self._last_cost > SHARE * (started - self._last_time):
+            return
+        self.store.save_checkpoint(self.run, to_arrays(host_state(state, self.backend)))
+        self._last_time = time.perf_counter()
+        self._last_cost = self._last_time - started
+        self.seconds += self._last_cost
+
+    def resume(self) -> TrainingState | None:
+        """The last saved state of this run, if there is a whole one."""
+        arrays = self.store.load_checkpoint(self.run)
+        if arrays is None:
+            return None
+        try:
+            return from_arrays(arrays)
+        except (KeyError, ValueError, TypeError) as error:
+            logger.warning("the checkpoint of %s is damaged and not used: %s", self.run, error)
+            return None
+
+
+def to_arrays(state: TrainingState) -> dict[str, NDArray[Any]]:
+    """A host state as plain arrays."""
+    progress = {"epoch": state.epoch, "history": [asdict(record) for record in state.history]}
+    return {
+        "progress": np.frombuffer(json.dumps(progress).encode(), dtype=np.uint8),
+        **{f"parameter.{name}": value for name, value in state.parameters.items()},
+        **{f"increment.{name}": value for name, value in state.increments.items()},
+    }
+
+
+def from_arrays(arrays: dict[str, NDArray[Any]]) -> TrainingState:
+    """The inverse of `to_arrays`."""
+    progress = json.loads(arrays["progress"].tobytes())
+    return TrainingState(
+        parameters=_under(arrays, "parameter."),
+        increments=_under(arrays, "increment."),
+        epoch=int(progress["epoch"]),
+        history=[EpochRecord(**record) for record in progress["history"]],
+    )
+
+
+def _under(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

@@ -1,0 +1,88 @@
+"""Table 3: the θ-RBM's test error when the orientations it learns from are perturbed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from thetarbm_cli.experiments.evaluation import evaluate_run
+from thetarbm_cli.experiments.parallel import each
+from thetarbm_cli.experiments.settings import RunSettings, resolve
+from thetarbm_cli.experiments.training_run import Workplace, train_run
+
+PAPER_N = (1, 2, 3, 4)
+PAPER_P = (0.1, 0.2, 0.3, 0.4)
+
+# Table 3 of the paper, test error in percent, by (n, p).
+PUBLISHED = dict(
+    zip(
+        [(n, p) for n in PAPER_N for p in PAPER_P],
+        (8.9, 9.1, 9.0, 9.6, 8.9, 9.4, 9.3, 11.0, 9.0, 9.9, 10.0, 13.4, 9.0, 10.9, 11.3, 16.1),
+        strict=True,
+    )
+)
+PUBLISHED_UNPERTURBED = 10.31
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the table."""
+
+    n: int
+    p: float
+    test_error_percent: float
+    run: str
+
+
+@dataclass(frozen=True)
+class Robustness:
+    """The whole table."""
+
+    scope: str
+    unperturbed_error_percent: float
+    cells: list[Cell]
+
+
+def perturbation_table(
+    place: Workplace,
+    *,
+    n_values: tuple[int, ...] = PAPER_N,
+    p_values: tuple[float, ...] = PAPER_P,
+    scope: str = "train",
+    profile: str = "paper",
+    data: dict[str, Any] | None = None,
+    parameters: dict[str, Any] | None = None,
+    seed: int = 0,
+    processes: int = 1,
+    on_cell: Callable[[str], None] | None = None,
+) -> Robustness:
+    """Train and test the unperturbed θ-RBM and one for each n and p; finished cells are found again."""
+    common: dict[str, Any] = {"profile": profile, "data": data, "parameters": parameters}
+    unperturbed = resolve("theta", **common)
+    grid = {
+        resolve("theta", perturbation={"n": n, "p": p, "scope": scope}, **common).model_dump_json(): (n, p)
+        for n in n_values
+        for p in p_values
+    }
+    jobs = [unperturbed.model_dump_json(), *grid]
+    errors = {}
+    for job, (run, error) in each(partial(_cell, place, seed), jobs, processes):
+        errors[job] = (run, error)
+        if on_cell is not None:
+            name = "unperturbed" if job not in grid else "n = {}, p = {:g}".format(*grid[job])
+            on_cell(f"{name}: {error:.2f} % ({len(errors)} of {len(jobs)})")
+    return Robustness(
+        scope,
+        errors[jobs[0]][1],
+        [Cell(n, p, errors[job][1], errors[job][0]) for job, (n, p) in grid.items()],
+    )
+
+
+def _cell(place: Workplace, seed: int, settings_json: str) -> tuple[str, float]:
+    """Run id and test error of one cell."""
+    trained = train_run(place, RunSettings.model_validate_json(settings_json), seed)
+    record, _ = evaluate_run(place, trained.record.run, with_gamma=False)
+    assert record.metrics is not None
+    return record.run, record.metrics["svm"]["test_error_percent"]

@@ -1,0 +1,77 @@
+"""The images of a run: what it learns from, and what it is tested on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli.data.prepared import Prepared, prepare
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.settings import DataSettings
+
+Part = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class RunData:
+    """Prepared data of a run.
+
+    "Training on mnist" learns from mnist and is tested on mnist-rot; every other run stays in one data set.
+    """
+
+    learned: Prepared
+    tested: Prepared
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """Checksums of the files behind the run, part of its id."""
+        return {"train": self.learned.sha256, "test": self.tested.sha256}
+
+    def describe(self) -> dict[str, dict[str, Any]]:
+        """What the record says of the data."""
+        return {
+            role: {"dataset": data.dataset, "source": _source_name(data.source), "sha256": data.sha256}
+            for role, data in (("train", self.learned), ("test", self.tested))
+        }
+
+    def train(self) -> Part:
+        """Training images and labels."""
+        return _part_of(self.learned, "train")
+
+    def valid(self) -> Part:
+        """Validation images and labels."""
+        return _part_of(self.learned, "valid")
+
+    def test(self) -> Part:
+        """Test images and labels."""
+        return _part_of(self.tested, "test")
+
+
+def load_data(
+    data_dir: Path, settings: DataSettings, progress: Callable[[int, int], None] | None = None
+) -> RunData:
+    """Load what a run needs, preparing it first if it is not there."""
+    learned = prepare(data_dir, settings.train_on, settings.source, seed=settings.seed, progress=progress)
+    tested = learned
+    if learned.dataset == "mnist":
+        tested = prepare(data_dir, "mnist-rot", settings.source, seed=settings.seed, progress=progress)
+    counts = (settings.train, settings.valid, settings.test)
+    subset = learned.subset(*counts)
+    return RunData(subset, subset if tested is learned else tested.subset(*counts))
+
+
+def _part_of(data: Prepared, name: Any) -> Part:
+    images, labels = data.part(name)
+    if len(images) == 0:
+        raise InputError(f"{data.path} has no {name} images; give it a split that has some")
+    return images, labels
+
+
+def _source_name(source: str) -> str:
+    """The source without the folders of one machine."""
+    return Path(source).name if "/" in source or source.endswith(".npz") else source

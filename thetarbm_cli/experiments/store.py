@@ -1,0 +1,164 @@
+"""The store of runs: one folder a run, with its record, its weights and, while it trains, a checkpoint.
+
+``run.json`` is written when a run ends, well or not; weights and checkpoints are plain ``.npz`` files without
+pickled objects. Every file is replaced as a whole, and a file that cannot be read is a miss with a warning.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from thetarbm_cli import storage
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.settings import RunSettings
+
+FORMAT = 1
+
+logger = logging.getLogger("thetarbm")
+
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+
+
+class RunRecord(BaseModel):
+    """What ``run.json`` holds; fields may be added, never taken away."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = FORMAT
+    algorithm: int
+    run: str
+    state: Literal["done", "failed"]
+    error: str | None = None
+    settings: RunSettings
+    parameters: dict[str, Any]
+    seed: int
+    seeds: dict[str, Any]
+    data: dict[str, dict[str, Any]]
+    environment: dict[str, Any]
+    history: list[dict[str, float]]
+    timings: dict[str, float]
+    peak_memory_megabytes: float
+    weights_sha256: str | None = None
+    metrics: dict[str, Any] | None = None
+
+
+class RunStore:
+    """Runs in ``<results>/runs/<id>/``."""
+
+    def __init__(self, results: Path) -> None:
+        self.folder = results / "runs"
+
+    def path(self, run: str) -> Path:
+        """Folder of a run."""
+        return self.folder / run
+
+    def weights_path(self, run: str) -> Path:
+        """File of a run's weights."""
+        return self.path(run) / "weights.npz"
+
+    def checkpoint_path(self, run: str) -> Path:
+        """File of a run's last finished epoch, while it is not done."""
+        return self.path(run) / "checkpoint.npz"
+
+    @contextmanager
+    def locked(self, run: str) -> Iterator[None]:
+        """Hold a run for this process; another that wants it waits."""
+        with storage.locked(self.path(run) / "run"):
+            yield
+
+    def load(self, run: str) -> RunRecord | None:
+        """Record of a run; None if there is none that can be used."""
+        path = self.path(run) / "run.json"
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            logger.warning("%s cannot be read and is not used: %s", path, error)
+            return None
+        try:
+            content = json.loads(text)
+            if content.get("format") != FORMAT:
+                raise ValueError(f"it has format {content.get('format')}, this version reads {FORMAT}")
+            record = RunRecord.model_validate(content)
+            if record.run != run:
+                raise ValueError(f"it belongs to run {record.run}")
+        except (ValueError, AttributeError) as error:
+            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            logger.warning("%s is damaged or of another version and is not used: %s", path, reason)
+            return None
+        return record
+
+    def save(self, record: RunRecord) -> None:
+        """Write a record."""
+        text = json.dumps(record.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False)
+        storage.write_text(self.path(record.run) / "run.json", text + "\n")
+
+    def save_weights(self, run: str, arrays: dict[str, NDArray[Any]]) -> str:
+        """Write weights, float32; their checksum."""
+        target = self.weights_path(run)
+        storage.write_arrays(target, arrays)
+        return storage.sha256_of_file(target)
+
+    def load_weights(self, record: RunRecord) -> dict[str, NDArray[Any]] | None:
+        """Weights of a run, checked against its record; None if they are missing or damaged."""
+        target = self.weights_path(record.run)
+        try:
+            if storage.sha256_of_file(target) != record.weights_sha256:
+                raise ValueError("its checksum is not the record's")
+            return dict(storage.read_arrays(target))
+        except FileNotFoundError:
+            return None
+        except UNREADABLE as error:
+            logger.warning("%s is not used: %s", target, error)
+            return None
+
+    def save_checkpoint(self, run: str, arrays: dict[str, NDArray[Any]]) -> None:
+        """Write the state after an epoch."""
+        storage.write_arrays(self.checkpoint_path(run), arrays)
+
+    def load_checkpoint(self, run: str) -> dict[str, NDArray[np.generic]] | None:
+        """The state after the last saved epoch; None if there is none that can be used."""
+        target = self.checkpoint_path(run)
+        try:
+            return storage.read_arrays(target)
+        except FileNotFoundError:
+            return None
+        except UNREADABLE as error:
+            logger.warning("%s is damaged and not used, training starts anew: %s", target, error)
+            return None
+
+    def remove_checkpoint(self, run: str) -> None:
+        """Forget the checkpoint of a finished run."""
+        self.checkpoint_path(run).unlink(missing_ok=True)
+
+    def identifiers(self) -> list[str]:
+        """Names of all runs that have a record, sorted."""
+        return sorted(path.parent.name for path in self.folder.glob("*/run.json"))
+
+    def find(self, name: str) -> str:
+        """The run that a user means by an id, the beginning of one, or the path of its folder.
+
+        Raises
+        ------
+        InputError
+            If no run or more than one fits.
+        """
+        wanted = Path(name).name if "/" in name else name
+        matches = [run for run in self.identifiers() if run == wanted]
+        matches = matches or [run for run in self.identifiers() if wanted and run.startswith(wanted)]
+        if not matches:
+            raise InputError(f"there is no run {name!r} in {self.folder}; thetarbm train makes one")
+        if len(matches) > 1:
+            raise InputError(f"{name!r} may be any of {', '.join(matches)}: write more of the id")
+        return matches[0]

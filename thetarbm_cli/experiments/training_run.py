@@ -1,0 +1,164 @@
+"""One training run, start to finish: found, resumed or made, and recorded."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli.backend import select_backend
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.experiments.checkpoints import Checkpointer
+from thetarbm_cli.experiments.environment import describe_environment, peak_memory_megabytes
+from thetarbm_cli.experiments.perturbation import perturb
+from thetarbm_cli.experiments.rundata import RunData, load_data
+from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, run_id
+from thetarbm_cli.experiments.store import RunRecord, RunStore
+from thetarbm_cli.models.catalogue import build
+from thetarbm_cli.models.images import OrientedImageRBM
+from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.models.seeds import AXES, generator_of
+from thetarbm_cli.models.training import EpochRecord, TrainingState
+
+logger = logging.getLogger("thetarbm")
+
+EpochObserver = Callable[[EpochRecord, int], None]
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished training run and whether it was there already."""
+
+    record: RunRecord
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where and with what runs are made: the folders and the backend of one call."""
+
+    data_dir: Path
+    store: RunStore
+    backend_name: str = "auto"
+
+
+def train_run(
+    place: Workplace,
+    settings: RunSettings,
+    seed: int,
+    *,
+    force: bool = False,
+    on_epoch: EpochObserver | None = None,
+    on_data: Callable[[int, int], None] | None = None,
+) -> TrainedRun:
+    """Give the trained run of these settings: the stored one, or one made or resumed now.
+
+    Raises
+    ------
+    ThetaRBMError
+        If training diverges; the run is then recorded as failed and keeps its last checkpoint.
+    """
+    store = place.store
+    data = load_data(place.data_dir, settings.data, on_data)
+    run = run_id(settings, data.checksums, seed)
+    with store.locked(run):
+        record = None if force else usable_record(store, run)
+        if record is not None:
+            return TrainedRun(record, cached=True)
+        if force:
+            store.remove_checkpoint(run)
+        return TrainedRun(_train(place, settings, seed, run, data, on_epoch), cached=False)
+
+
+def usable_record(store: RunStore, run: str) -> RunRecord | None:
+    """The record of a run that is done and whose weights are whole."""
+    record = store.load(run)
+    if record is None or record.state != "done":
+        return None
+    if store.load_weights(record) is None:
+        logger.info("the weights of %s are missing here: training it again", run)
+        return None
+    return record
+
+
+def _train(
+    place: Workplace,
+    settings: RunSettings,
+    seed: int,
+    run: str,
+    data: RunData,
+    on_epoch: EpochObserver | None,
+) -> RunRecord:
+    store, backend = place.store, select_backend(place.backend_name)
+    model = build(settings.model, settings.complete_parameters, seed=seed, backend=backend.name)
+    checkpointer = Checkpointer(store, run, backend)
+    resumed = checkpointer.resume()
+    if resumed is not None:
+        logger.info("resuming %s after epoch %d", run, resumed.epoch)
+
+    def monitor(state: TrainingState) -> None:
+        checkpointer(state)
+        if on_epoch is not None:
+            on_epoch(state.history[-1], model.epochs)
+
+    def record(state: str, **more: Any) -> RunRecord:
+        return RunRecord(
+            algorithm=ALGORITHM,
+            run=run,
+            state=state,  # type: ignore[arg-type]
+            settings=settings,
+            parameters=settings.complete_parameters,
+            seed=seed,
+            seeds={"data": settings.data.seed, **{axis: [seed, i] for i, axis in enumerate(AXES) if i}},
+            data=data.describe(),
+            environment=describe_environment(backend),
+            timings={
+                "train_seconds": round(time.perf_counter() - started, 3),
+                "checkpoint_seconds": round(checkpointer.seconds, 3),
+            },
+            peak_memory_megabytes=peak_memory_megabytes(),
+            **more,
+        )
+
+    images, _ = data.train()
+    started = time.perf_counter()
+    try:
+        orientations = perturbed_orientations(model, images, settings, seed)
+        model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
+    except ThetaRBMError as error:
+        store.save(record("failed", error=str(error), history=[]))
+        raise
+    checksum = store.save_weights(run, model.to_arrays())
+    finished = record(
+        "done", history=[asdict(epoch) for epoch in model.history_], weights_sha256=checksum
+    )
+    store.save(finished)
+    store.remove_checkpoint(run)
+    return finished
+
+
+def perturbed_orientations(
+    model: RBM, images: NDArray[np.float32], settings: RunSettings, seed: int, role: str = "train"
+) -> NDArray[np.int64] | None:
+    """Perturbed orientations of the training or test images for Table 3; None where a model estimates its own."""
+    if settings.perturbation is None or not isinstance(model, OrientedImageRBM):
+        return None
+    n, p = settings.perturbation.n, settings.perturbation.p
+    generator = generator_of(seed, "perturbation", n, round(1000 * p), ("train", "test").index(role))
+    return perturb(model.orientation_estimator()(images), n, p, model.rotations, generator)
+
+
+def load_model(place: Workplace, record: RunRecord) -> RBM | None:
+    """The fitted model of a run; None if its weights are missing or damaged."""
+    arrays = place.store.load_weights(record)
+    if arrays is None:
+        return None
+    settings = record.settings
+    model = build(settings.model, settings.complete_parameters, seed=record.seed, backend=place.backend_name)
+    return model.load_arrays(arrays)

@@ -1,0 +1,259 @@
+"""The dominant orientation of an image, as an index into the support set φ_s = 360°·s/S.
+
+Each pixel votes for the direction in which the image gets brighter, signed (0–360°, counter-clockwise from
+the right), with a weight that grows with the contrast. The votes fall into S bins centred at the φ_s, and the
+fullest bin is the orientation. So turning an image counter-clockwise by φ_k moves its index by k (mod S), as
+far as pixels allow.
+
+Beyond the frame the border pixels are repeated. For digits, whose border is black, that is the same as zero
+outside; for other images the frame itself gives no votes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from numpy.polynomial import Chebyshev, Polynomial
+from numpy.typing import NDArray
+
+from thetarbm_cli.errors import InputError
+
+OPERATORS = ("gaussian", "central", "sobel")
+WEIGHTINGS = ("squared", "magnitude", "count")
+BINNINGS = ("shared", "hard", "smoothed")
+
+# Bins of the fine histogram of "smoothed" (at least; a multiple of S), and how it is smoothed.
+_FINE_BINS = 36
+_SMOOTHING = np.array([1, 4, 6, 4, 1], dtype=np.float32) / 16
+# Squared gradients of images in [0, 1] below this are rounding noise: such a pixel has no direction.
+_FLAT = 1e-12
+# Pixels handled at once: few enough for the processor's cache, many enough to hide the cost of a call.
+_CHUNK_PIXELS = 1 << 16
+
+
+def _arctangent_series() -> list[np.float32]:
+    """Give float32 coefficients of P with arctan(a) = a·P(a²) on 0 ≤ a ≤ 1, to 2e-7, highest power first.
+
+    NumPy's ``arctan2`` takes most of the time where it is not vectorised; this one costs a quarter of it.
+    """
+
+    def ratio(square: NDArray[np.float64]) -> NDArray[np.float64]:
+        root = np.sqrt(square)
+        return np.asarray(np.arctan(root) / root)
+
+    series = Chebyshev.interpolate(ratio, 8, domain=[0, 1]).convert(kind=Polynomial)
+    return [np.float32(coefficient) for coefficient in series.coef[::-1]]
+
+
+_ARCTANGENT = _arctangent_series()
+
+
+@dataclass(frozen=True)
+class OrientationEstimator:
+    """Estimates dominant orientations; runs on the host.
+
+    Parameters
+    ----------
+    rotations : int
+        S, the number of orientations.
+    operator : {"gaussian", "central", "sobel"}
+        How gradients are taken: derivatives of a Gaussian, central differences, or Sobel's 3×3 masks.
+    scale : float
+        σ of the Gaussian in pixels; the others have no scale.
+    weighting : {"squared", "magnitude", "count"}
+        The weight of a vote: squared gradient magnitude, gradient magnitude, or 1.
+    binning : {"shared", "hard", "smoothed"}
+        ``shared`` splits a vote linearly between the two nearest bins, ``hard`` gives it to the nearest one.
+        ``smoothed`` shares votes in a fine histogram (36 bins, or the next multiple of S), smooths it
+        circularly by (1 4 6 4 1)/16 and takes its peak to the nearest φ_s (the next one, if halfway). Bin s
+        of the histogram it returns is then the highest value among the fine bins that belong to φ_s.
+
+    Examples
+    --------
+    >>> ramp = np.tile(np.linspace(0, 1, 28, dtype=np.float32), (28, 1))
+    >>> OrientationEstimator(rotations=4)(np.stack([ramp, np.rot90(ramp), ramp[:, ::-1]]))
+    array([0, 1, 2])
+    """
+
+    rotations: int = 9
+    operator: str = "gaussian"
+    scale: float = 2.0
+    weighting: str = "squared"
+    binning: str = "shared"
+
+    def __post_init__(self) -> None:
+        if self.rotations < 1:
+            raise InputError(f"the number of rotations must be at least 1, not {self.rotations}")
+        for what, value, known in (
+            ("gradient operator", self.operator, OPERATORS),
+            ("weighting", self.weighting, WEIGHTINGS),
+            ("binning", self.binning, BINNINGS),
+        ):
+            if value not in known:
+                raise InputError(f"unknown {what} {value!r}: choose one of {', '.join(known)}")
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise InputError(f"the scale of the Gaussian must be a positive number, not {self.scale}")
+
+    def __call__(self, images: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Estimate the orientations only: as `estimate`, without the histograms."""
+        return self.estimate(images)[0]
+
+    def estimate(self, images: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Estimate the dominant orientation of each image.
+
+        Parameters
+        ----------
+        images : (N, V) or (N, h, h) array in [0, 1]
+
+        Returns
+        -------
+        indices : (N,) int64 array
+            The fullest bin, the first one of equals. An image without contrast gets 0.
+        histograms : (N, S) float32 array
+        """
+        histograms = self.histogram(images)
+        return histograms.argmax(axis=1).astype(np.int64), histograms
+
+    def histogram(self, images: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Count the votes for each orientation.
+
+        Parameters
+        ----------
+        images : (N, V) or (N, h, h) array in [0, 1]
+
+        Returns
+        -------
+        (N, S) float32 array; zero for an image without contrast
+        """
+        size = _side(images)
+        flat = images.reshape(len(images), size * size)
+        bins = self._fine_bins() if self.binning == "smoothed" else self.rotations
+        smoothing, derivative = _masks(self.operator, self.scale)
+        smooth, derive = _band_matrix(size, smoothing), _band_matrix(size, derivative)
+        votes = np.empty((len(flat), bins), dtype=np.float32)
+        chunk = max(_CHUNK_PIXELS // (size * size), 1)
+        for start in range(0, len(flat), chunk):
+            block = np.ascontiguousarray(flat[start : start + chunk], dtype=np.float32)
+            right, down = _gradients(block, smooth, derive)
+            votes[start : start + chunk] = self._vote(right, down, bins)
+        return self._coarse(votes) if self.binning == "smoothed" else votes
+
+    def _fine_bins(self) -> int:
+        return math.ceil(_FINE_BINS / self.rotations) * self.rotations
+
+    def _vote(self, right: NDArray[np.float32], down: NDArray[np.float32], bins: int) -> NDArray[np.float32]:
+        """Count the votes of (n, V) gradients: an (n, bins) array."""
+        squared = right * right
+        squared += down * down
+        flat = squared <= _FLAT
+        position = _direction(right, down, squared)
+        position *= np.float32(bins)
+        if self.weighting == "count":
+            weight = np.ones_like(squared)
+        else:
+            weight = np.sqrt(squared) if self.weighting == "magnitude" else squared
+        weight[flat] = 0
+        if self.binning == "hard":
+            position += np.float32(0.5)
+            return _fold(_scatter(position.astype(np.int32), weight, bins), bins)
+        lower = position.astype(np.int32)
+        position -= lower
+        position *= weight
+        upper_share = _scatter(lower, position, bins)
+        lower_share = _scatter(lower, weight, bins) - upper_share
+        lower_share[:, 1:] += upper_share[:, :-1]
+        return _fold(lower_share, bins)
+
+    def _coarse(self, votes: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Smooth (N, F) fine histograms and take the maximum around each φ_s: an (N, S) array."""
+        reach = len(_SMOOTHING) // 2
+        smooth = np.zeros_like(votes)
+        for shift, factor in enumerate(_SMOOTHING, start=-reach):
+            smooth += factor * np.roll(votes, shift, axis=1)
+        width = votes.shape[1] // self.rotations
+        around = np.roll(smooth, width // 2, axis=1).reshape(len(votes), self.rotations, width)
+        return np.asarray(around.max(axis=2))
+
+
+def _side(images: NDArray[np.floating]) -> int:
+    """Give the side of square images of shape (N, V) or (N, h, h)."""
+    if images.ndim in (2, 3):
+        side = math.isqrt(math.prod(images.shape[1:]))
+        if side > 0 and images.shape[1:] in ((side * side,), (side, side)):
+            return side
+    raise InputError(f"orientation needs square images of shape (N, V) or (N, h, h), not {images.shape}")
+
+
+def _masks(operator: str, scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the two correlation masks of a gradient: smoothing along one axis, derivative along the other."""
+    if operator == "gaussian":
+        reach = math.ceil(4 * scale)
+        offset = np.arange(-reach, reach + 1)
+        smoothing = np.exp(-0.5 * (offset / scale) ** 2)
+        smoothing /= smoothing.sum()
+        return smoothing, offset / scale**2 * smoothing
+    smoothing = np.array([0.0, 1, 0]) if operator == "central" else np.array([1, 2, 1]) / 4
+    return smoothing, np.array([-0.5, 0, 0.5])
+
+
+def _band_matrix(size: int, mask: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Write the correlation of a line of pixels with a mask as a (size, size) matrix, border repeated."""
+    reach = len(mask) // 2
+    matrix = np.zeros((size, size))
+    for offset, factor in enumerate(mask, start=-reach):
+        pixel = np.arange(size)
+        np.add.at(matrix, (pixel, np.clip(pixel + offset, 0, size - 1)), factor)
+    return matrix.astype(np.float32)
+
+
+def _gradients(
+    images: NDArray[np.float32], smooth: NDArray[np.float32], derive: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Take the derivatives to the right and down of (n, V) images: two (n, V) arrays."""
+    size = len(smooth)
+    lines, grid = images.reshape(-1, size), (-1, size, size)
+    right = np.matmul(smooth, (lines @ derive.T).reshape(grid))
+    down = np.matmul(derive, (lines @ smooth.T).reshape(grid))
+    return right.reshape(images.shape), down.reshape(images.shape)
+
+
+def _direction(
+    right: NDArray[np.float32], down: NDArray[np.float32], squared: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Give the directions, counter-clockwise from the right, as shares of the circle in [0, 1]."""
+    across, up = np.abs(right), np.abs(down)
+    longer = np.maximum(across, up)
+    ratio = np.minimum(across, up)
+    np.divide(ratio, longer, out=ratio, where=squared > _FLAT)
+    square = ratio * ratio
+    turn = np.full_like(ratio, _ARCTANGENT[0])
+    for coefficient in _ARCTANGENT[1:]:
+        turn *= square
+        turn += coefficient
+    turn *= ratio
+    turn *= np.float32(0.5 / math.pi)
+    # From the first eighth of the circle to the first quarter, the upper half, the whole.
+    np.subtract(np.float32(0.25), turn, out=turn, where=up > across)
+    np.subtract(np.float32(0.5), turn, out=turn, where=right < 0)
+    np.subtract(np.float32(1), turn, out=turn, where=down > 0)
+    return turn
+
+
+def _scatter(index: NDArray[np.int32], weight: NDArray[np.float32], bins: int) -> NDArray[np.float32]:
+    """Add up the weights of each row by index: an (n, bins + 2) array of (n, V) arrays."""
+    count, pixels = index.shape
+    ends = np.arange(0, count * pixels + 1, pixels, dtype=np.int32)
+    # A sparse matrix adds up repeated entries, in float32 and without the copies that bincount makes.
+    rows = scipy.sparse.csr_array((weight.ravel(), index.ravel(), ends), shape=(count, bins + 2))
+    return np.asarray(rows.toarray())
+
+
+def _fold(votes: NDArray[np.float32], bins: int) -> NDArray[np.float32]:
+    """Bring the two bins beyond the circle back to its start: an (n, bins) array."""
+    folded = votes[:, :bins].copy()
+    for beyond in range(bins, votes.shape[1]):
+        folded[:, beyond % bins] += votes[:, beyond]
+    return folded

@@ -1,0 +1,155 @@
+"""Standardisation: each pixel to zero mean and unit variance, over all images or by orientation group."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from thetarbm_cli.errors import InputError
+
+# Images whose float64 copy is held at once.
+_CHUNK = 1024
+
+
+class Standardiser:
+    """Centres each pixel and divides it by its standard deviation.
+
+    Fit it on training images only. A group with no or one image at `fit` has no variance of its own: it takes
+    the statistics of all images, so that every index in 0 … S−1 can be transformed later.
+
+    Parameters
+    ----------
+    floor : float
+        A pixel whose standard deviation is at most `floor`, or which is constant up to rounding, keeps
+        scale 1: it is only centred. 0 means constant pixels alone, as the paper reads.
+    rotations : int or None
+        None: one group of all images. S: one group for each orientation index 0 … S−1.
+
+    Attributes
+    ----------
+    mean_, scale_ : (G, V) float32 arrays
+        G = 1 or S.
+    """
+
+    mean_: NDArray[np.float32]
+    scale_: NDArray[np.float32]
+
+    def __init__(self, floor: float = 0.0, rotations: int | None = None) -> None:
+        if not 0 <= floor < np.inf:
+            raise InputError(f"the floor of the standard deviation must be 0 or more, not {floor}")
+        if rotations is not None and rotations < 1:
+            raise InputError(f"the number of rotations must be at least 1, not {rotations}")
+        self.floor = floor
+        self.rotations = rotations
+
+    @classmethod
+    def from_arrays(cls, mean: NDArray[np.float32], scale: NDArray[np.float32], floor: float = 0.0) -> Self:
+        """Restore a fitted standardiser from its `mean_` and `scale_` arrays (one row: no groups)."""
+        if mean.ndim != 2 or mean.shape != scale.shape or not mean.size:
+            raise InputError(
+                f"mean {mean.shape} and scale {scale.shape} must be equal (groups, pixels) shapes"
+            )
+        standardiser = cls(floor, rotations=None if len(mean) == 1 else len(mean))
+        standardiser.mean_ = np.asarray(mean, dtype=np.float32)
+        standardiser.scale_ = np.asarray(scale, dtype=np.float32)
+        return standardiser
+
+    def fit(self, images: NDArray[np.floating], orientations: ArrayLike | None = None) -> Self:
+        """Learn mean and scale of each pixel in each group.
+
+        Parameters
+        ----------
+        images : (N, V) array, N ≥ 1
+        orientations : (N,) integers in 0 … S−1; needed with groups, otherwise not used
+
+        Returns
+        -------
+        Self
+        """
+        if images.ndim != 2 or not images.size:
+            raise InputError(
+                f"standardisation needs images of shape (N, V) and at least one, not {images.shape}"
+            )
+        group = self._groups(images, orientations)
+        groups = 1 if self.rotations is None else self.rotations
+        count = np.bincount(group, minlength=groups)
+        self.mean_ = np.empty((groups, images.shape[1]), dtype=np.float32)
+        self.scale_ = np.empty_like(self.mean_)
+        if count.min() < 2:
+            few = count < 2
+            self.mean_[few], self.scale_[few] = self._statistics(images, np.arange(len(images)))
+        for index in np.flatnonzero(count >= 2):
+            rows = np.flatnonzero(group == index)
+            self.mean_[index], self.scale_[index] = self._statistics(images, rows)
+        return self
+
+    def transform(
+        self, images: NDArray[np.floating], orientations: ArrayLike | None = None
+    ) -> NDArray[np.float32]:
+        """Standardise images by the statistics of their groups.
+
+        Parameters
+        ----------
+        images : (N, V) array
+        orientations : (N,) integers in 0 … S−1; needed with groups, otherwise not used
+
+        Returns
+        -------
+        (N, V) float32 array
+        """
+        if not hasattr(self, "mean_"):
+            raise InputError("this standardiser has no statistics yet: call fit first")
+        if images.ndim != 2 or images.shape[1] != self.mean_.shape[1]:
+            raise InputError(
+                f"the standardiser was fitted on images of {self.mean_.shape[1]} pixels and cannot take "
+                f"an array of shape {images.shape}"
+            )
+        group = self._groups(images, orientations)
+        result = np.empty(images.shape, dtype=np.float32)
+        for start in range(0, len(images), _CHUNK):
+            chunk, of = slice(start, start + _CHUNK), group[start : start + _CHUNK]
+            np.subtract(images[chunk], self.mean_[of], out=result[chunk], casting="same_kind")
+            result[chunk] /= self.scale_[of]
+        return result
+
+    def inverse(
+        self, images: NDArray[np.floating], orientations: ArrayLike | None = None
+    ) -> NDArray[np.float32]:
+        """Undo `transform`: standardised images (N, V) back in the scale of their pixels."""
+        group = self._groups(images, orientations)
+        return np.asarray(images * self.scale_[group] + self.mean_[group], dtype=np.float32)
+
+    def _groups(self, images: NDArray[np.floating], orientations: ArrayLike | None) -> NDArray[np.int64]:
+        """Give the checked group of each image: an (N,) array."""
+        if self.rotations is None:
+            return np.zeros(len(images), dtype=np.int64)
+        if orientations is None:
+            raise InputError("standardisation within orientation groups needs the orientation of each image")
+        group = np.asarray(orientations)
+        if group.shape != (len(images),) or (group.size and group.dtype.kind not in "iu"):
+            raise InputError(
+                f"standardisation needs one integer orientation for each of {len(images)} images"
+            )
+        if group.size and (group.min() < 0 or group.max() >= self.rotations):
+            raise InputError(f"an orientation index lies outside 0..{self.rotations - 1}")
+        return group.astype(np.int64)
+
+    def _statistics(
+        self, images: NDArray[np.floating], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Compute mean and scale of the pixels of some images, in float64: two (V,) arrays."""
+        # Sums around the first image: no cancellation where pixels hardly vary, exact zero where never.
+        origin = images[rows[0]].astype(np.float64)
+        total, squares = np.zeros_like(origin), np.zeros_like(origin)
+        for start in range(0, rows.size, _CHUNK):
+            offset = images[rows[start : start + _CHUNK]] - origin
+            total += offset.sum(axis=0)
+            squares += np.einsum("nv,nv->v", offset, offset)
+        shift = total / rows.size
+        deviation = np.sqrt(np.maximum(squares / rows.size - shift**2, 0))
+        # Below the resolution of float32 there are no two different values.
+        noise = np.finfo(np.float32).eps * np.abs(origin + shift)
+        deviation[(deviation <= self.floor) | (deviation <= noise)] = 1
+        return origin + shift, deviation

@@ -1,0 +1,208 @@
+"""The γ-score: how much of a feature's variance remains when it is averaged over rotations (Table 2).
+
+For an image x and a set S' of rotations, μ_j(x) = 1/S Σ_{s ∈ S'} h_j(T_s x) (Eq. mu), and
+γ_j = var_x(μ_j) / var_x(h_j) (Eq. inv_meas). A feature that ignores rotation has γ_j = 1; one whose values
+under rotation are independent has 1/S, not 0. As the denominator sees the originals only, γ_j can pass 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli.backend import Array, Backend, NumpyBackend
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.measures.moments import Moments
+
+# Enough rows for an efficient product with the weights, few enough for the processor's cache.
+DEFAULT_CHUNK = 1000
+
+# A unit is dead if its features spread by no more than this many roundings of their mean. A unit that is
+# stuck (at σ(b), or saturated at 1) has a variance of 0 up to the last bit of its values, and γ_j would be a
+# ratio of rounding errors. The bound is relative: a unit of tiny but varying values is alive.
+DEAD_ROUNDINGS = 4.0
+
+
+@dataclass(frozen=True)
+class GammaScore:
+    """The γ-score of a set of features.
+
+    Attributes
+    ----------
+    mean : float
+        Mean of γ_j over the live units (the paper's γ); NaN if all are dead.
+    ratio_of_sums : float
+        Σ_j var(μ_j) / Σ_j var(h_j) over the live units; NaN if all are dead.
+    per_unit : (H,) array
+        γ_j, NaN for dead units.
+    dead_units : int
+        Units whose features do not vary over the originals.
+    bounded : float
+        Mean over live units of var(μ_j) / var over all rotated copies, which is in [0, 1]; 0 for a unit whose
+        rotated copies do not vary.
+    images : int
+    """
+
+    mean: float
+    ratio_of_sums: float
+    per_unit: NDArray[np.float64]
+    dead_units: int
+    bounded: float
+    images: int
+
+
+class GammaAccumulator:
+    """γ-score of features that come in chunks of images; all sums in float64.
+
+    Parameters
+    ----------
+    units : int
+        H, the number of features.
+    backend : Backend, optional
+        Where the features are; NumPy by default.
+    """
+
+    def __init__(self, units: int, backend: Backend | None = None) -> None:
+        self.units = units
+        self.backend: Backend = NumpyBackend() if backend is None else backend
+        self._originals = Moments()
+        self._averages = Moments()
+        self._copies = Moments()
+        self._rounding = 0.0
+
+    def add(self, original: Array, turned: Iterable[Array]) -> None:
+        """Take in one chunk of images.
+
+        Parameters
+        ----------
+        original : (n, H) array
+            Features h_j(x).
+        turned : iterable of S' arrays (n, H)
+            Features h_j(T_s x) of the same images, for each rotation. One is asked for after the other, and
+            `original` is done with before the first, so all may share one buffer.
+
+        Raises
+        ------
+        InputError
+            If the shapes do not fit, or features are NaN or infinite.
+        """
+        shape = original.shape
+        if len(shape) != 2 or shape[1] != self.units or not shape[0]:
+            raise InputError(f"the γ-score of {self.units} units got features of the shape {shape}")
+        self._rounding = max(self._rounding, float(np.finfo(original.dtype).eps))
+        self._originals.add(original.astype(np.float64))
+        total, copies = None, 0
+        for features in turned:
+            if features.shape != shape:
+                raise InputError(
+                    f"turned images have features of the shape {features.shape}, originals {shape}"
+                )
+            wide = features.astype(np.float64)
+            if total is None:
+                total = wide.copy()
+            else:
+                total += wide
+            self._copies.add(wide)
+            copies += 1
+        if total is None:
+            raise InputError("the γ-score needs at least one rotation")
+        total /= copies
+        self._averages.add(total)
+
+    def result(self) -> GammaScore:
+        """γ-score of all images so far.
+
+        Raises
+        ------
+        InputError
+            If there are fewer than 2 images.
+        """
+        images = self._originals.count
+        if images < 2:
+            raise InputError(f"the γ-score needs at least 2 images, there {'is 1' if images else 'are none'}")
+        host = self.backend.to_host
+        original, average, copies = (
+            host(m.variance) for m in (self._originals, self._averages, self._copies)
+        )
+        spread = DEAD_ROUNDINGS * self._rounding * np.abs(host(self._originals.mean))
+        live = np.sqrt(original) > spread
+        per_unit = np.full(self.units, np.nan)
+        per_unit[live] = average[live] / original[live]
+        varied = live & (copies > 0)
+        bounded = np.zeros(self.units)
+        bounded[varied] = average[varied] / copies[varied]
+        some = bool(live.any())
+        return GammaScore(
+            mean=float(per_unit[live].mean()) if some else math.nan,
+            ratio_of_sums=float(average[live].sum() / original[live].sum()) if some else math.nan,
+            per_unit=per_unit,
+            dead_units=int(np.count_nonzero(~live)),
+            bounded=float(bounded[live].mean()) if some else math.nan,
+            images=images,
+        )
+
+
+def gamma_score(
+    features_of: Callable[[Array], Array],
+    images: NDArray[np.float32],
+    *,
+    size: int,
+    rotations: int = 9,
+    offset: float = 20.0,
+    kind: str = "bilinear",
+    chunk: int = DEFAULT_CHUNK,
+    backend: Backend | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> GammaScore:
+    """γ-score of a model's features under the rotations S' = {φ_s + Δ}.
+
+    Parameters
+    ----------
+    features_of : callable (n, V) array -> (n, H) array
+        The model's transform, with whatever it does to an image first: a turned image's orientation is
+        estimated again. It gets and returns arrays of the backend.
+    images : (N, V) float32 array
+        Square images, row-major; only `chunk` of them are held in turned form at a time.
+    size : int
+        Side of an image; V = size².
+    rotations : int
+        S, the number of rotations φ_s = 360°·s/S.
+    offset : float
+        Δ in degrees, 0 ≤ Δ < 360/S.
+    kind : str
+        Kind of rotation, as in `Rotations`.
+    progress : callable (done, total), optional
+        Called after each chunk with the number of images.
+
+    Raises
+    ------
+    InputError
+        If the offset is out of range, there are fewer than 2 images, or the features are not finite.
+    """
+    if rotations < 1:
+        raise InputError(f"rotations is {rotations}, but the γ-score needs at least 1")
+    if not 0 <= offset < 360 / rotations:
+        raise InputError(
+            f"the offset of the γ-score is {offset}°, but with {rotations} rotations it must be at least 0° "
+            f"and below {360 / rotations:g}°"
+        )
+    if chunk < 1:
+        raise InputError(f"chunk is {chunk}, but it must be at least 1 image")
+    if len(images) < 2:
+        raise InputError(f"the γ-score needs at least 2 images, there are {len(images)}")
+    device = NumpyBackend() if backend is None else backend
+    turns = Rotations(size, rotations, kind, offset, device)
+    units = features_of(device.asarray(images[:1], dtype=np.float32)).shape[1]
+    accumulator = GammaAccumulator(units, device)
+    for start in range(0, len(images), chunk):
+        batch = device.asarray(images[start : start + chunk], dtype=np.float32)
+        turned = (features_of(turns.turn_by(batch, number)) for number in range(rotations))
+        accumulator.add(features_of(batch), turned)
+        if progress is not None:
+            progress(start + len(batch), len(images))
+    return accumulator.result()

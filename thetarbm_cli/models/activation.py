@@ -1,0 +1,48 @@
+"""Elementwise functions of the models, in place and free of overflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thetarbm_cli.backend import Array
+
+# exp(80) is far inside float32, and σ(-80) is 0 to every digit that a product can see.
+_LOWEST = -80.0
+
+
+def sigmoid(xp: Any, x: Array) -> Array:
+    """σ(x) = 1 / (1 + exp(-x)), written over `x`; inputs of any size give 0 or 1, never NaN."""
+    xp.maximum(x, _LOWEST, out=x)
+    xp.negative(x, out=x)
+    xp.exp(x, out=x)
+    x += 1
+    return xp.reciprocal(x, out=x)
+
+
+def softplus(xp: Any, x: Array) -> Array:
+    """log(1 + exp(x)), as a new array."""
+    return xp.logaddexp(x, x.dtype.type(0))
+
+
+def softmax_with_off(xp: Any, x: Array) -> Array:
+    """Probabilities of the states along the first axis against an off state of energy 0, written over `x`.
+
+    Parameters
+    ----------
+    x : (S, n, H) array
+        Drives z_s; the result is exp(z_s) / (1 + Σ_t exp(z_t)).
+    """
+    highest = xp.maximum(x.max(axis=0), 0)
+    x -= highest
+    xp.exp(x, out=x)
+    xp.negative(highest, out=highest)
+    xp.exp(highest, out=highest)
+    highest += x.sum(axis=0)
+    x /= highest
+    return x
+
+
+def log_sum_with_off(xp: Any, x: Array) -> Array:
+    """log(1 + Σ_s exp(x_s)) over the first axis of an (S, n, H) array, as a new (n, H) array."""
+    highest = xp.maximum(x.max(axis=0), 0)
+    return highest + xp.log(xp.exp(-highest) + xp.exp(x - highest).sum(axis=0))

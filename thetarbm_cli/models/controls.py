@@ -1,0 +1,45 @@
+"""Controls beside the models: the pixels themselves, as they are or aligned, as features."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli.models.estimator import Images
+from thetarbm_cli.models.images import OrientedImageRBM
+
+
+class Pixels(OrientedImageRBM):
+    """Features that are the pixels of the image; nothing is learned and only the settings of turning are used."""
+
+    def fit(self, X: Any, y: Any = None, **_: Any) -> Self:
+        """Note the width of the images."""
+        self._check_images(X, reset=True)
+        self.history_: list[Any] = []
+        return self
+
+    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+        """The images themselves, (n, V)."""
+        return self._pixels(self._check_images(X, reset=False))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """What `load_arrays` needs: the number of pixels."""
+        return {"pixels": np.array([self.n_features_in_])}
+
+    def load_arrays(self, arrays: Any) -> Self:
+        """The inverse of `to_arrays`."""
+        self.n_features_in_ = int(arrays["pixels"][0])
+        return self
+
+    def _pixels(self, images: Images) -> Images:
+        return images
+
+
+class AlignedPixels(Pixels):
+    """Features that are the pixels of the image, turned back by its dominant orientation."""
+
+    def _pixels(self, images: Images) -> Images:
+        index = self._orientations(images, None)
+        return self._turning().turn(images, (-index) % self.rotations)
