@@ -77,7 +77,7 @@ class NumpyBackend:
     """Arrays in the main memory, products by the BLAS of NumPy and SciPy."""
 
     name = "numpy"
-    xp = np
+    xp: Any = np
 
     def __init__(self, reason: str = "asked for") -> None:
         self.reason = reason
@@ -208,6 +208,8 @@ def select_backend(name: str = "auto") -> Backend:
     if answers:
         return CupyBackend(reason if name == "auto" else "asked for")
     if name == "cupy":
-        raise InputError(f"backend cupy was asked for, but {reason}; install the extra cuda12 or cuda13 on a "
-                         "machine with a GPU, or use --backend numpy")
+        raise InputError(
+            f"backend cupy was asked for, but {reason}; install the extra cuda12 or cuda13 on a "
+            "machine with a GPU, or use --backend numpy"
+        )
     return NumpyBackend(reason)

@@ -73,7 +73,9 @@ def locked(target: Path) -> Iterator[None]:
         with filelock.FileLock(path, timeout=LOCK_PATIENCE_SECONDS):
             yield
     except filelock.Timeout as error:
-        raise ThetaRBMError(f"{path} is held by another process for an hour; wait for it or end it") from error
+        raise ThetaRBMError(
+            f"{path} is held by another process for an hour; wait for it or end it"
+        ) from error
     except PermissionError as error:
         raise ThetaRBMError(f"cannot lock {path}: {error.strerror}") from error
 
@@ -98,7 +100,9 @@ def write_arrays(target: Path, arrays: Mapping[str, NDArray[np.generic]]) -> Non
             with archive.open(member, "w", force_zip64=True) as stream:
                 content = np.ascontiguousarray(array)
                 header = io.BytesIO()
-                np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(content))
+                np.lib.format.write_array_header_1_0(
+                    header, np.lib.format.header_data_from_array_1_0(content)
+                )
                 stream.write(header.getvalue())
                 stream.write(content.reshape(-1).view(np.uint8).data if content.size else b"")
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from thetarbm_cli.experiments.robustness import Robustness
 
 
-class NumberList(click.ParamType):
+class NumberList(click.ParamType):  # type: ignore[type-arg]
     """Numbers with commas between them."""
 
     name = "numbers"
@@ -28,7 +28,9 @@ class NumberList(click.ParamType):
         try:
             numbers = tuple(self.kind(word) for word in value.split(","))
         except ValueError:
-            self.fail(f"{value!r} is not a list of {self.kind.__name__} numbers such as {self.low:g},…", param, ctx)
+            self.fail(
+                f"{value!r} is not a list of {self.kind.__name__} numbers such as {self.low:g},…", param, ctx
+            )
         for number in numbers:
             if not self.low <= number <= self.high:
                 self.fail(f"{number} is outside {self.low:g}…{self.high:g}", param, ctx)
@@ -36,12 +38,29 @@ class NumberList(click.ParamType):
 
 
 @click.command("perturb")
-@click.option("--n", "n_values", type=NumberList(int, 1, 1000), default="1,2,3,4", show_default=True,
-              help="Largest errors of the orientation index.")
-@click.option("--p", "p_values", type=NumberList(float, 0.001, 0.999), default="0.1,0.2,0.3,0.4", show_default=True,
-              help="Probabilities of the Binomial distribution.")
-@click.option("--scope", type=click.Choice(["train", "rbm", "all"]), default="train", show_default=True,
-              help="Perturb training (RBM and SVM), the RBM's training only, or the test too.")
+@click.option(
+    "--n",
+    "n_values",
+    type=NumberList(int, 1, 1000),
+    default="1,2,3,4",
+    show_default=True,
+    help="Largest errors of the orientation index.",
+)
+@click.option(
+    "--p",
+    "p_values",
+    type=NumberList(float, 0.001, 0.999),
+    default="0.1,0.2,0.3,0.4",
+    show_default=True,
+    help="Probabilities of the Binomial distribution.",
+)
+@click.option(
+    "--scope",
+    type=click.Choice(["train", "rbm", "all"]),
+    default="train",
+    show_default=True,
+    help="Perturb training (RBM and SVM), the RBM's training only, or the test too.",
+)
 @click.option("--profile", type=click.Choice(["paper", "quick", "tiny"]), default="paper", show_default=True)
 @click.option("--source", default="generated", show_default=True, help="As for train.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)

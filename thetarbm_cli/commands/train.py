@@ -12,7 +12,7 @@ from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.training_run import TrainedRun
-    from thetarbm_cli.models.training import EpochRecord
+    from thetarbm_cli.models.update import EpochRecord
 
 
 @click.command("train")
@@ -24,23 +24,40 @@ if TYPE_CHECKING:
 )
 @click.option("--sparsity", type=float, help="Target of the mean activation [default: 0.3].")
 @click.option("--profile", type=click.Choice(["paper", "quick", "tiny"]), default="paper", show_default=True)
-@click.option("--preset", type=click.Choice(["paper", "reference"]), default="paper", show_default=True,
-              help="Settings of the paper, or (tirbm) of the TI-RBM's authors.")
+@click.option(
+    "--preset",
+    type=click.Choice(["paper", "reference"]),
+    default="paper",
+    show_default=True,
+    help="Settings of the paper, or (tirbm) of the TI-RBM's authors.",
+)
 @click.option("--train-on", type=click.Choice(["mnist-rot", "mnist"]), default="mnist-rot", show_default=True)
-@click.option("--source", default="generated", show_default=True,
-              help="Where the images come from: generated, official or your FILE.npz.")
-@click.option("--tensor", type=click.Choice(["full", "tied"]), help="theta: S slices, or one matrix [default: tied].")
-@click.option("--rotation", type=click.Choice(["bilinear", "nearest", "replicated", "permutation"]),
-              help="Kind of the rotation operators [default: bilinear].")
+@click.option(
+    "--source",
+    default="generated",
+    show_default=True,
+    help="Where the images come from: generated, official or your FILE.npz.",
+)
+@click.option(
+    "--tensor", type=click.Choice(["full", "tied"]), help="theta: S slices, or one matrix [default: tied]."
+)
+@click.option(
+    "--rotation",
+    type=click.Choice(["bilinear", "nearest", "replicated", "permutation"]),
+    help="Kind of the rotation operators [default: bilinear].",
+)
 @click.option("--epochs", type=int, help="Passes over the training images [default: 30].")
 @click.option("--hidden", type=int, help="Hidden units [default: 500].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any other setting of the model.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any other setting of the model."
+)
 @click.option("--force", is_flag=True, help="Train even if the run is there.")
 @json_option
 @pass_session
 def command(
     session: Session,
+    /,
     model: str,
     profile: str,
     preset: str,
@@ -52,7 +69,7 @@ def command(
     as_json: bool,
     **settings: Any,
 ) -> None:
-    """Train one model; the same call finds the finished run, or resumes one that was cut off.
+    r"""Train one model; the same call finds the finished run, or resumes one that was cut off.
 
     \b
     thetarbm train --model theta --sparsity 0.3

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from thetarbm_cli.backend import Backend
 from thetarbm_cli.experiments.store import RunStore
 from thetarbm_cli.models.estimator import host_state
-from thetarbm_cli.models.training import EpochRecord, TrainingState
+from thetarbm_cli.models.update import EpochRecord, TrainingState
 
 # Checkpoints may take this share of the training time.
 SHARE = 0.02

@@ -28,7 +28,6 @@ GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
 DEFAULT_OFFSET = 20.0
 
 
-
 def evaluate_run(
     place: Workplace,
     run: str,
@@ -175,7 +174,13 @@ def _measure(
                 backend=backend,
             )
             result = classify(
-                train_features, train[1], test_features, test[1], C=chosen.C, gamma=chosen.gamma, backend=backend
+                train_features,
+                train[1],
+                test_features,
+                test[1],
+                C=chosen.C,
+                gamma=chosen.gamma,
+                backend=backend,
             )
             metrics["grid_search"] = {**asdict(chosen), "test_error_percent": result.test_error_percent}
     if "gamma" in due:

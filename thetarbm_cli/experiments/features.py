@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli import storage
 from thetarbm_cli.data.own import read_own_images
+from thetarbm_cli.data.summary import as_unit_floats
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.evaluation import checked_record, retrain_command
 from thetarbm_cli.experiments.rundata import load_data
@@ -24,7 +25,7 @@ def write_features(place: Workplace, run: str, out: Path, images: Path | None) -
         raise InputError(f"the weights of {run} are missing; train it again: {retrain_command(record)}")
     arrays: dict[str, NDArray[Any]] = {}
     if images is not None:
-        pixels = read_own_images(images)
+        pixels = as_unit_floats(read_own_images(images))
         if pixels.shape[1] != model.n_features_in_:
             raise InputError(
                 f"{images} has images of {pixels.shape[1]} pixels, but {run} was trained on {model.n_features_in_}"

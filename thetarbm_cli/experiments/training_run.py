@@ -24,7 +24,7 @@ from thetarbm_cli.models.catalogue import build
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.rbm import RBM
 from thetarbm_cli.models.seeds import AXES, generator_of
-from thetarbm_cli.models.training import EpochRecord, TrainingState
+from thetarbm_cli.models.update import EpochRecord, TrainingState
 
 logger = logging.getLogger("thetarbm")
 
@@ -135,9 +135,7 @@ def _train(
         store.save(record("failed", error=str(error), history=[]))
         raise
     checksum = store.save_weights(run, model.to_arrays())
-    finished = record(
-        "done", history=[asdict(epoch) for epoch in model.history_], weights_sha256=checksum
-    )
+    finished = record("done", history=[asdict(epoch) for epoch in model.history_], weights_sha256=checksum)
     store.save(finished)
     store.remove_checkpoint(run)
     return finished

@@ -4,9 +4,6 @@ Each pixel votes for the direction in which the image gets brighter, signed (0�
 the right), with a weight that grows with the contrast. The votes fall into S bins centred at the φ_s, and the
 fullest bin is the orientation. So turning an image counter-clockwise by φ_k moves its index by k (mod S), as
 far as pixels allow.
-
-Beyond the frame the border pixels are repeated. For digits, whose border is black, that is the same as zero
-outside; for other images the frame itself gives no votes.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.gradient import gradient_matrices, gradients
 
 OPERATORS = ("gaussian", "central", "sobel")
 WEIGHTINGS = ("squared", "magnitude", "count")
@@ -66,7 +64,8 @@ class OrientationEstimator:
     weighting : {"squared", "magnitude", "count"}
         The weight of a vote: squared gradient magnitude, gradient magnitude, or 1.
     binning : {"shared", "hard", "smoothed"}
-        ``shared`` splits a vote linearly between the two nearest bins, ``hard`` gives it to the nearest one.
+        ``shared`` splits a vote linearly between the two nearest bins, ``hard`` gives it to the nearest one
+        (the next one, if halfway).
         ``smoothed`` shares votes in a fine histogram (36 bins, or the next multiple of S), smooths it
         circularly by (1 4 6 4 1)/16 and takes its peak to the nearest φ_s (the next one, if halfway). Bin s
         of the histogram it returns is then the highest value among the fine bins that belong to φ_s.
@@ -131,13 +130,12 @@ class OrientationEstimator:
         size = _side(images)
         flat = images.reshape(len(images), size * size)
         bins = self._fine_bins() if self.binning == "smoothed" else self.rotations
-        smoothing, derivative = _masks(self.operator, self.scale)
-        smooth, derive = _band_matrix(size, smoothing), _band_matrix(size, derivative)
+        smooth, derive = gradient_matrices(size, self.operator, self.scale)
         votes = np.empty((len(flat), bins), dtype=np.float32)
         chunk = max(_CHUNK_PIXELS // (size * size), 1)
         for start in range(0, len(flat), chunk):
             block = np.ascontiguousarray(flat[start : start + chunk], dtype=np.float32)
-            right, down = _gradients(block, smooth, derive)
+            right, down = gradients(block, smooth, derive)
             votes[start : start + chunk] = self._vote(right, down, bins)
         return self._coarse(votes) if self.binning == "smoothed" else votes
 
@@ -163,7 +161,7 @@ class OrientationEstimator:
         position -= lower
         position *= weight
         upper_share = _scatter(lower, position, bins)
-        lower_share = _scatter(lower, weight, bins) - upper_share
+        lower_share = np.maximum(_scatter(lower, weight, bins) - upper_share, 0)  # not −1e-9 by rounding
         lower_share[:, 1:] += upper_share[:, :-1]
         return _fold(lower_share, bins)
 
@@ -185,39 +183,6 @@ def _side(images: NDArray[np.floating]) -> int:
         if side > 0 and images.shape[1:] in ((side * side,), (side, side)):
             return side
     raise InputError(f"orientation needs square images of shape (N, V) or (N, h, h), not {images.shape}")
-
-
-def _masks(operator: str, scale: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the two correlation masks of a gradient: smoothing along one axis, derivative along the other."""
-    if operator == "gaussian":
-        reach = math.ceil(4 * scale)
-        offset = np.arange(-reach, reach + 1)
-        smoothing = np.exp(-0.5 * (offset / scale) ** 2)
-        smoothing /= smoothing.sum()
-        return smoothing, offset / scale**2 * smoothing
-    smoothing = np.array([0.0, 1, 0]) if operator == "central" else np.array([1, 2, 1]) / 4
-    return smoothing, np.array([-0.5, 0, 0.5])
-
-
-def _band_matrix(size: int, mask: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Write the correlation of a line of pixels with a mask as a (size, size) matrix, border repeated."""
-    reach = len(mask) // 2
-    matrix = np.zeros((size, size))
-    for offset, factor in enumerate(mask, start=-reach):
-        pixel = np.arange(size)
-        np.add.at(matrix, (pixel, np.clip(pixel + offset, 0, size - 1)), factor)
-    return matrix.astype(np.float32)
-
-
-def _gradients(
-    images: NDArray[np.float32], smooth: NDArray[np.float32], derive: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Take the derivatives to the right and down of (n, V) images: two (n, V) arrays."""
-    size = len(smooth)
-    lines, grid = images.reshape(-1, size), (-1, size, size)
-    right = np.matmul(smooth, (lines @ derive.T).reshape(grid))
-    down = np.matmul(derive, (lines @ smooth.T).reshape(grid))
-    return right.reshape(images.shape), down.reshape(images.shape)
 
 
 def _direction(

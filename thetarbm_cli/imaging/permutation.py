@@ -171,9 +171,7 @@ def _first_sector(
     return np.concatenate([first, turned[turned.size - (count - first.size) :]])
 
 
-def _match(
-    wedge: NDArray[np.complex128], places: NDArray[np.complex128], exact: int
-) -> NDArray[np.complex128]:
+def _match(wedge: NDArray[np.complex128], places: NDArray[np.complex128], exact: int) -> NDArray[np.complex128]:
     """Match each place with one pixel, or an exact turn of it, so that the squared distances are least."""
     turns = _exact_turns(exact)
     distance = np.stack([np.abs(places[:, None] - wedge * turn) ** 2 for turn in turns])

@@ -99,9 +99,7 @@ def rotation_operators(
         angles = (360.0 * index / rotations + offset for index in range(rotations))
         return tuple(rotation_matrix(size, angle, kind) for angle in angles)
     if offset != 0:
-        raise InputError(
-            f"rotations by permutation exist only at the φ_s: the offset must be 0, not {offset}"
-        )
+        raise InputError(f"rotations by permutation exist only at the φ_s: the offset must be 0, not {offset}")
     step = cyclic_permutation(size, rotations)
     source = np.arange(size * size)
     target = source

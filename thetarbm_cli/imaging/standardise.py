@@ -48,9 +48,7 @@ class Standardiser:
     def from_arrays(cls, mean: NDArray[np.float32], scale: NDArray[np.float32], floor: float = 0.0) -> Self:
         """Restore a fitted standardiser from its `mean_` and `scale_` arrays (one row: no groups)."""
         if mean.ndim != 2 or mean.shape != scale.shape or not mean.size:
-            raise InputError(
-                f"mean {mean.shape} and scale {scale.shape} must be equal (groups, pixels) shapes"
-            )
+            raise InputError(f"mean {mean.shape} and scale {scale.shape} must be equal (groups, pixels) shapes")
         standardiser = cls(floor, rotations=None if len(mean) == 1 else len(mean))
         standardiser.mean_ = np.asarray(mean, dtype=np.float32)
         standardiser.scale_ = np.asarray(scale, dtype=np.float32)
@@ -69,9 +67,7 @@ class Standardiser:
         Self
         """
         if images.ndim != 2 or not images.size:
-            raise InputError(
-                f"standardisation needs images of shape (N, V) and at least one, not {images.shape}"
-            )
+            raise InputError(f"standardisation needs images of shape (N, V) and at least one, not {images.shape}")
         group = self._groups(images, orientations)
         groups = 1 if self.rotations is None else self.rotations
         count = np.bincount(group, minlength=groups)
@@ -85,9 +81,7 @@ class Standardiser:
             self.mean_[index], self.scale_[index] = self._statistics(images, rows)
         return self
 
-    def transform(
-        self, images: NDArray[np.floating], orientations: ArrayLike | None = None
-    ) -> NDArray[np.float32]:
+    def transform(self, images: NDArray[np.floating], orientations: ArrayLike | None = None) -> NDArray[np.float32]:
         """Standardise images by the statistics of their groups.
 
         Parameters
@@ -114,9 +108,7 @@ class Standardiser:
             result[chunk] /= self.scale_[of]
         return result
 
-    def inverse(
-        self, images: NDArray[np.floating], orientations: ArrayLike | None = None
-    ) -> NDArray[np.float32]:
+    def inverse(self, images: NDArray[np.floating], orientations: ArrayLike | None = None) -> NDArray[np.float32]:
         """Undo `transform`: standardised images (N, V) back in the scale of their pixels."""
         group = self._groups(images, orientations)
         return np.asarray(images * self.scale_[group] + self.mean_[group], dtype=np.float32)
@@ -129,9 +121,7 @@ class Standardiser:
             raise InputError("standardisation within orientation groups needs the orientation of each image")
         group = np.asarray(orientations)
         if group.shape != (len(images),) or (group.size and group.dtype.kind not in "iu"):
-            raise InputError(
-                f"standardisation needs one integer orientation for each of {len(images)} images"
-            )
+            raise InputError(f"standardisation needs one integer orientation for each of {len(images)} images")
         if group.size and (group.min() < 0 or group.max() >= self.rotations):
             raise InputError(f"an orientation index lies outside 0..{self.rotations - 1}")
         return group.astype(np.int64)

@@ -16,7 +16,7 @@ from thetarbm_cli.backend import Array, Backend
 # data. Up to this γ|x|² of the support vectors x a float32 product leaves a kernel good to 1e-5. A point y
 # that lies further out need not be asked: its kernel, exp(−γ(|y| − |x|)²) at most, shrinks faster than the
 # error grows.
-LARGEST_FLOAT32_EXPONENT = 32.0
+LARGEST_FLOAT32_EXPONENT = 8.0
 
 
 def left_operand(features: Array, centre: Array, dtype: Any, backend: Backend) -> Array:

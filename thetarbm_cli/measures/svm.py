@@ -73,7 +73,7 @@ class RBFClassifier:
         """Train on features (N, F) and their labels (N,).
 
         Memory beside the features: the kernel blocks within each class and one matrix over the two largest
-        classes, in float64 (0.2 GB for 10,000 images of 10 classes, 2.3 GB for 12,000 of 2 classes).
+        classes, in float64 (0.2 GB for 10,000 images of 10 classes, 2.2 GB for 12,000 of 2 classes).
 
         Raises
         ------

@@ -71,18 +71,19 @@ def verify(
     return checks
 
 
-def _claims(
-    images: NDArray[np.float32], size: int, rotations: int, kind: str
-) -> Iterator[tuple[str, float]]:
+def _claims(images: NDArray[np.float32], size: int, rotations: int, kind: str) -> Iterator[tuple[str, float]]:
     names = iter(TOLERANCES)
     operators = rotation_operators(size, rotations, kind)
     identity = scipy.sparse.identity(size * size, dtype=np.float32, format="csr")
     yield next(names), max(_largest(T @ T.T - identity) for T in operators)
     yield next(names), max(abs(_absolute_determinant(T) - 1) for T in operators)
-    yield next(names), max(
-        _largest(operators[a] @ operators[b] - operators[(a + b) % rotations])
-        for a in range(rotations)
-        for b in range(a, rotations)
+    yield (
+        next(names),
+        max(
+            _largest(operators[a] @ operators[b] - operators[(a + b) % rotations])
+            for a in range(rotations)
+            for b in range(a, rotations)
+        ),
     )
     orientations = np.arange(len(images)) % rotations
     full = _trained(images, orientations, rotations, kind, "full")

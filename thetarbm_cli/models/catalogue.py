@@ -22,7 +22,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {"tirbm": {"reference": REFERENC
 # Parameters that are not settings of a model: a run has its own seed, a call its own backend.
 OUTSIDE = ("random_state", "backend")
 # Parameters that may also be None.
-OPTIONAL = {"sparsity": float, "initial_momentum": float, "standardise": bool}
+OPTIONAL: dict[str, type] = {"sparsity": float, "initial_momentum": float, "standardise": bool}
+KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 
 
 def defaults_of(model: str) -> dict[str, Any]:
@@ -64,14 +65,12 @@ def _class_of(model: str) -> type[RBM]:
 
 
 def _of_type(name: str, value: Any, default: Any) -> Any:
-    kind = OPTIONAL.get(name, type(default))
+    """The value as the setting's type has it; a whole number may stand for a number, nothing else is converted."""
+    kind: type = OPTIONAL.get(name, type(default))
     if value is None and name in OPTIONAL:
         return None
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and type(value) is int:
         return float(value)
-    if isinstance(value, bool) is not (kind is bool) or not isinstance(value, kind):
-        raise InputError(f"setting {name} must be {_KIND_NAMES[kind]}, not {value!r}")
+    if type(value) is not kind:
+        raise InputError(f"setting {name} must be {KIND_NAMES[kind]}, not {value!r}")
     return value
-
-
-_KIND_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}

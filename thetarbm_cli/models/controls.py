@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.models.estimator import Images
 from thetarbm_cli.models.images import OrientedImageRBM
+from thetarbm_cli.models.inference import Images
 
 
 class Pixels(OrientedImageRBM):
@@ -41,5 +41,4 @@ class AlignedPixels(Pixels):
     """Features that are the pixels of the image, turned back by its dominant orientation."""
 
     def _pixels(self, images: Images) -> Images:
-        index = self._orientations(images, None)
-        return self._turning().turn(images, (-index) % self.rotations)
+        return self.aligned(images)

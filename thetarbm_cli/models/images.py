@@ -13,7 +13,7 @@ from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.imaging.rotation import KINDS, Rotations
-from thetarbm_cli.models.estimator import Images, Orientations
+from thetarbm_cli.models.inference import Images, Orientations
 from thetarbm_cli.models.rbm import RBM
 
 
@@ -53,6 +53,7 @@ class ImageRBM(RBM):
         return sorted(names)
 
     def check_settings(self) -> None:
+        """Raise an `InputError` for the first setting that is out of range."""
         super().check_settings()
         if self.rotations < 1:
             raise InputError(f"rotations must be 1 or above, not {self.rotations}")
@@ -107,6 +108,7 @@ class OrientedImageRBM(ImageRBM):
         self.orientation_binning = orientation_binning
 
     def check_settings(self) -> None:
+        """Raise an `InputError` for the first setting that is out of range."""
         super().check_settings()
         self.orientation_estimator()
 
@@ -119,6 +121,12 @@ class OrientedImageRBM(ImageRBM):
             weighting=self.orientation_weighting,
             binning=self.orientation_binning,
         )
+
+    def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
+        """Images turned by -φ_s, so that their dominant orientation is 0°."""
+        index = self._orientations(images, orientations)
+        turned: Images = self._turning().turn(images, (-index) % self.rotations)
+        return turned
 
     def _orientations(self, images: Images, given: Orientations | None) -> Orientations:
         """The orientations that were given, checked, or else the estimated ones."""

@@ -50,7 +50,13 @@ class Interaction(ABC):
 
     @abstractmethod
     def accumulate(
-        self, visible: Array, hidden: Array, groups: Groups | None, increment: Array, scale: float, keep: float
+        self,
+        visible: Array,
+        hidden: Array,
+        groups: Groups | None,
+        increment: Array,
+        scale: float,
+        keep: float,
     ) -> None:
         """Increment of the weights: keep · increment + scale · ∇W, in place.
 
@@ -85,7 +91,13 @@ class SharedInteraction(Interaction):
         return self.backend.xp.matmul(hidden, self.parameters["weights"], out=out)
 
     def accumulate(
-        self, visible: Array, hidden: Array, groups: Groups | None, increment: Array, scale: float, keep: float
+        self,
+        visible: Array,
+        hidden: Array,
+        groups: Groups | None,
+        increment: Array,
+        scale: float,
+        keep: float,
     ) -> None:
         """One product for both phases and the momentum."""
         self.backend.accumulate(hidden, visible, increment, scale=scale, keep=keep)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from thetarbm_cli.models.estimator import Images, Orientations
 from thetarbm_cli.models.images import OrientedImageRBM
+from thetarbm_cli.models.inference import Images, Orientations
 
 
 class OrientedRBM(OrientedImageRBM):
@@ -33,13 +33,12 @@ class OrientedRBM(OrientedImageRBM):
         super().__init__(hidden, **common)
         self.align = align
 
-    def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
-        """Images turned by -φ_s, so that their dominant orientation is 0°."""
-        index = self._orientations(images, orientations)
-        return self._turning().turn(images, (-index) % self.rotations)
-
-    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+    def _fit_inputs(
+        self, images: Images, orientations: Orientations | None
+    ) -> tuple[Images, Orientations | None]:
         return self._fit_standardiser(self.aligned(images, orientations)), None
 
-    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+    def _inputs(
+        self, images: Images, orientations: Orientations | None
+    ) -> tuple[Images, Orientations | None]:
         return self._standardised(self.aligned(images, orientations) if self.align else images), None

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.models.estimator import BoltzmannEstimator, Images, Orientations
+from thetarbm_cli.models.estimator import BoltzmannEstimator
+from thetarbm_cli.models.inference import Images, Orientations
 from thetarbm_cli.models.interactions import SharedInteraction
-from thetarbm_cli.models.training import Machine
+from thetarbm_cli.models.machine import Machine
 from thetarbm_cli.models.visible import VisibleUnits
 
 
@@ -122,10 +123,14 @@ class RBM(BoltzmannEstimator):
         self.random_state = random_state
         self.backend = backend
 
-    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+    def _fit_inputs(
+        self, images: Images, orientations: Orientations | None
+    ) -> tuple[Images, Orientations | None]:
         return self._fit_standardiser(images), None
 
-    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+    def _inputs(
+        self, images: Images, orientations: Orientations | None
+    ) -> tuple[Images, Orientations | None]:
         return self._standardised(images), None
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:

@@ -57,7 +57,13 @@ class TensorInteraction(Interaction):
         return out
 
     def accumulate(
-        self, visible: Array, hidden: Array, groups: Groups | None, increment: Array, scale: float, keep: float
+        self,
+        visible: Array,
+        hidden: Array,
+        groups: Groups | None,
+        increment: Array,
+        scale: float,
+        keep: float,
     ) -> None:
         """Turn every image of both phases S ways once, then one product for each slice."""
         assert groups is not None

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.models.estimator import Images, Orientations
 from thetarbm_cli.models.images import OrientedImageRBM
+from thetarbm_cli.models.inference import Images, Orientations
 from thetarbm_cli.models.interactions import Interaction, SharedInteraction
+from thetarbm_cli.models.machine import Machine
 from thetarbm_cli.models.tensor import TensorInteraction
-from thetarbm_cli.models.training import Machine
 from thetarbm_cli.models.visible import VisibleUnits
 
 TENSORS = ("tied", "full")
@@ -74,6 +74,7 @@ class ThetaRBM(OrientedImageRBM):
         return self.rotations
 
     def check_settings(self) -> None:
+        """Raise an `InputError` for the first setting that is out of range."""
         super().check_settings()
         if self.tensor not in TENSORS:
             raise InputError(f"tensor must be one of {', '.join(TENSORS)}, not {self.tensor!r}")
@@ -82,11 +83,15 @@ class ThetaRBM(OrientedImageRBM):
         if self.tensor == "tied" and self.initial == "independent":
             raise InputError("independent initial slices need tensor='full': a tied tensor has one matrix")
 
-    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+    def _fit_inputs(
+        self, images: Images, orientations: Orientations | None
+    ) -> tuple[Images, Orientations | None]:
         index = self._orientations(images, orientations)
         return self._in_frame(self._fit_standardiser(images, index, self.rotations), index), index
 
-    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+    def _inputs(
+        self, images: Images, orientations: Orientations | None
+    ) -> tuple[Images, Orientations | None]:
         index = self._orientations(images, orientations)
         return self._in_frame(self._standardised(images, index), index), index
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.backend import Array, Backend, RandomStream
+from thetarbm_cli.backend import Array, RandomStream
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.models.groups import Groups, one_hot, segments_of
-from thetarbm_cli.models.interactions import Interaction
 from thetarbm_cli.models.learning import Learning
+from thetarbm_cli.models.machine import Machine
 from thetarbm_cli.models.seeds import batch_order, seed_of
-from thetarbm_cli.models.visible import VisibleUnits
+from thetarbm_cli.models.update import EpochRecord, Phases, TrainingState, apply_update
 
 # A reconstruction this many times worse than predicting the mean is divergence, long before it overflows.
 DIVERGED = 1e3
@@ -27,47 +26,6 @@ DIVERGED = 1e3
 
 class DivergenceError(ThetaRBMError):
     """Training left the numbers: the message says when and what to try."""
-
-
-@dataclass
-class Machine:
-    """A visible layer and its interaction with the hidden one; `parameters` is shared by both."""
-
-    backend: Backend
-    parameters: dict[str, Array]
-    visible: VisibleUnits
-    interaction: Interaction
-    groups: int = 1
-
-    def features(self, images: Array, groups: Groups | None) -> Array:
-        """p(h = 1 | x, r) of every unit (Eq. 3), pooled where units have several states; (n, H)."""
-        return self.interaction.pooled(
-            self.interaction.probabilities(self.visible.drive(images, groups), groups)
-        )
-
-    def free_energy(self, images: Array, groups: Groups | None) -> Array:
-        """-log Σ_h exp(-E(x, h, r)), per image (n,)."""
-        drive = self.visible.drive(images, groups)
-        return self.visible.energy(images, groups) - self.interaction.log_normaliser(drive, groups)
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """What one epoch did: mean squared error of the reconstruction, mean activation of the hidden units."""
-
-    epoch: int
-    reconstruction_error: float
-    mean_activation: float
-
-
-@dataclass
-class TrainingState:
-    """All that an epoch leaves to the next: parameters, their last increments, and the history."""
-
-    parameters: dict[str, Array]
-    increments: dict[str, Array]
-    epoch: int = 0
-    history: list[EpochRecord] = field(default_factory=list)
 
 
 Monitor = Callable[[TrainingState], None]
@@ -157,9 +115,9 @@ class Trainer:
         error = xp.zeros((), dtype=xp.float32)
         activation = xp.zeros((), dtype=xp.float32)
         for first in starts:
-            batch = slice(first, min(first + self._batch_size, count))
-            groups = self._groups(order[batch], rows[batch])
-            batch_error, batch_activation = self._step(state, rows[batch], groups, random)
+            chosen = slice(first, min(first + self._batch_size, count))
+            groups = self._groups(order[chosen], rows[chosen])
+            batch_error, batch_activation = self._step(state, rows[chosen], groups, random)
             error += batch_error
             activation += batch_activation
         return self._record(state, error, activation)
@@ -222,94 +180,8 @@ class Trainer:
         flat = difference.reshape(-1)
         error = xp.dot(flat, flat)
         pooled_sum = interaction.pooled(positive).sum(axis=0)
-        self._update(state, visible, hidden, difference, pooled_sum, groups)
+        apply_update(machine, self.learning, state, Phases(visible, hidden, difference, pooled_sum, groups))
         return error, pooled_sum.sum()
-
-    def _update(
-        self,
-        state: TrainingState,
-        visible: Array,
-        hidden: Array,
-        difference: Array,
-        pooled_sum: Array,
-        groups: Groups | None,
-    ) -> None:
-        """Add the increments of Eq. 7 to all parameters.
-
-        The paper's Eq. 7 adds α times the last *gradient*; read so it diverges, and the usual form, α times the last
-        *increment*, is taken. The gradients of W, b and c are data minus model averages over the batch.
-        """
-        machine, learning, xp = self.machine, self.learning, self.machine.backend.xp
-        parameters, increments = state.parameters, state.increments
-        count = len(difference)
-        rate, momentum = learning.rate_at(state.epoch), learning.momentum_at(state.epoch)
-        positive, negative = hidden[..., :count, :], hidden[..., count:, :]
-
-        variance_gradient = self._variance_gradient(visible, hidden, groups)
-        pull = 0.0
-        if learning.sparsity is not None and learning.sparsity_weight > 0:
-            pull = learning.sparsity_weight * (learning.sparsity - pooled_sum / count)
-            if learning.sparsity_form == "bias+weights":
-                positive += pull * machine.interaction.sparsity_slope(positive)
-                pull = 0.0
-        xp.negative(negative, out=negative)
-
-        drive = self._drive_both(visible, groups)
-        machine.interaction.accumulate(
-            drive, hidden, groups, increments["weights"], scale=rate / count, keep=momentum
-        )
-        if learning.weight_decay > 0:
-            increments["weights"] -= (rate * learning.weight_decay) * parameters["weights"]
-
-        bias = increments["hidden_bias"]
-        bias *= momentum
-        bias += rate * (hidden.sum(axis=-2) / count + pull)
-        self._add_by_group(
-            increments["visible_bias"], machine.visible.bias_difference(difference, groups), groups, rate, momentum
-        )
-        if variance_gradient is not None:
-            self._add_by_group(increments["log_variance"], variance_gradient, groups, rate, momentum)
-        for name, increment in increments.items():
-            parameters[name] += increment
-
-    def _drive_both(self, visible: Array, groups: Groups | None) -> Array:
-        """What hidden units see in both phases, (2n, V)."""
-        count = len(visible) // 2
-        units = self.machine.visible
-        if groups is None or not units.learns_variance:
-            return units.drive(visible, groups)
-        return self.machine.backend.xp.concatenate(
-            [units.drive(visible[:count], groups), units.drive(visible[count:], groups)]
-        )
-
-    def _variance_gradient(self, visible: Array, hidden: Array, groups: Groups | None) -> Array | None:
-        """Data minus model average of ∂(-E)/∂(log σ²), per image; None where σ is not learned."""
-        units, interaction = self.machine.visible, self.machine.interaction
-        if not units.learns_variance:
-            return None
-        count = len(visible) // 2
-        xp = self.machine.backend.xp
-        slopes = [
-            units.variance_slope(
-                visible[rows], interaction.field(xp.ascontiguousarray(hidden[..., rows, :]), groups), groups
-            )
-            for rows in (slice(0, count), slice(count, 2 * count))
-        ]
-        return slopes[0] - slopes[1]
-
-    def _add_by_group(
-        self, increment: Array, per_image: Array, groups: Groups | None, rate: float, momentum: float
-    ) -> None:
-        """increment (G, V) ← momentum · increment + rate · batch average, each image into its orientation's row."""
-        scale = rate / len(per_image)
-        if groups is None or len(increment) == 1:
-            increment *= momentum
-            increment += scale * per_image.sum(axis=0)
-        else:
-            self.machine.backend.accumulate(
-                groups.memberships, per_image, increment, scale=scale, keep=momentum
-            )
-
 
 def _first(buffer: Array, count: int) -> Array:
     """Room for `count` images in a hidden buffer (..., B, H), contiguous also for a short last batch."""

@@ -10,10 +10,10 @@ from sklearn.cluster import MiniBatchKMeans
 
 from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.models.estimator import Images
 from thetarbm_cli.models.images import ImageRBM
+from thetarbm_cli.models.inference import Images
+from thetarbm_cli.models.machine import Machine
 from thetarbm_cli.models.pooling import PooledInteraction
-from thetarbm_cli.models.training import Machine
 from thetarbm_cli.models.visible import VisibleUnits
 
 # The settings of the TI-RBM's authors where they differ from those the paper gives to all networks.
@@ -80,11 +80,16 @@ class TransformInvariantRBM(ImageRBM):
     def _residual(self, inputs: Images) -> float:
         """Root mean squared distance per pixel of the inputs to H cluster centres."""
         clusters = MiniBatchKMeans(
-            min(self.hidden, len(inputs)), random_state=self._seed % 2**32, n_init=1, batch_size=1024, max_iter=10
+            min(self.hidden, len(inputs)),
+            random_state=self._seed % 2**32,
+            n_init=1,
+            batch_size=1024,
+            max_iter=10,
         ).fit(inputs)
         return float(np.sqrt(clusters.inertia_ / inputs.size))
 
     def check_settings(self) -> None:
+        """Raise an `InputError` for the first setting that is out of range."""
         super().check_settings()
         if self.variance == "tracked" and self.visible != "gaussian":
             raise InputError("variance='tracked' needs Gaussian visible units")
