@@ -126,7 +126,7 @@ class _CupyStream:
         state = int(seed.generate_state(1, np.uint64)[0])
         self._generator = cupy.random.Generator(cupy.random.Philox4x3210(state))
 
-    # CuPy draws `size` numbers and copies them into `out`; without `size` it would draw one and spread it.
+    # CuPy's `random` draws `size` numbers and copies them into `out`; without `size` it would draw one and spread it.
     def uniform(self, out: Array) -> None:
         self._generator.random(size=out.shape, dtype=np.float32, out=out)
 
@@ -158,7 +158,10 @@ class CupyBackend:
         """Copy a SciPy CSR matrix to the device."""
         from cupyx.scipy import sparse
 
-        return sparse.csr_matrix(matrix)
+        device_matrix = sparse.csr_matrix(matrix)
+        # CuPy asks the device whether the indices are sorted and waits for the answer: now, not at the first product.
+        device_matrix.sum_duplicates()
+        return device_matrix
 
     def random(self, seed: np.random.SeedSequence) -> RandomStream:
         """Start a Philox stream on the device."""
@@ -181,7 +184,9 @@ def _device_answers() -> tuple[bool, str]:
         count = int(cupy.cuda.runtime.getDeviceCount())
         if count == 0:
             return False, "CuPy is installed but finds no CUDA device"
-        cupy.asarray([1.0]).sum().item()
+        # A product needs cuBLAS and a sum of two arrays NVRTC: a driver alone, without these libraries, is not enough.
+        unit = cupy.asarray([[1.0, 0.0], [0.0, 1.0]])
+        (unit @ unit + unit).sum().item()
     except Exception as error:  # noqa: BLE001  any failure of the driver means: no device
         return False, f"CuPy is installed but no CUDA device answers ({type(error).__name__}: {error})"
     return True, f"CuPy finds {count} CUDA device{'s' if count > 1 else ''}"

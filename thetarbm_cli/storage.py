@@ -68,16 +68,18 @@ def locked(target: Path) -> Iterator[None]:
     process never blocks a living one.
     """
     path = target.with_name(target.name + ".lock")
+    lock = filelock.FileLock(path, timeout=LOCK_PATIENCE_SECONDS)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(path, timeout=LOCK_PATIENCE_SECONDS):
-            yield
+        lock.acquire()
     except filelock.Timeout as error:
-        raise ThetaRBMError(
-            f"{path} is held by another process for an hour; wait for it or end it"
-        ) from error
-    except PermissionError as error:
+        raise ThetaRBMError(f"{path} is held by another process for an hour; wait for it or end it") from error
+    except OSError as error:
         raise ThetaRBMError(f"cannot lock {path}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def sha256_of_file(path: Path) -> str:
@@ -98,7 +100,7 @@ def write_arrays(target: Path, arrays: Mapping[str, NDArray[np.generic]]) -> Non
             member.create_system = 3
             member.external_attr = 0o644 << 16
             with archive.open(member, "w", force_zip64=True) as stream:
-                content = np.ascontiguousarray(array)
+                content = np.asarray(array, order="C")
                 header = io.BytesIO()
                 np.lib.format.write_array_header_1_0(
                     header, np.lib.format.header_data_from_array_1_0(content)

@@ -71,9 +71,7 @@ def _version(distributions: tuple[str, ...]) -> str | None:
 
 def _as_text(sheet: dict[str, Any]) -> str:
     """Lay the sheet out for people: a label, then its lines."""
-    versions = ", ".join(
-        f"{name} {version or 'not installed'}" for name, version in sheet["versions"].items()
-    )
+    versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in sheet["versions"].items())
     lines = {
         "thetarbm": [sheet["version"]],
         "with": [versions],
@@ -86,9 +84,7 @@ def _as_text(sheet: dict[str, Any]) -> str:
         or ["nothing yet; the first command that needs data makes it"],
     }
     return "\n".join(
-        f"{'' if number else label:<10}{line}"
-        for label, group in lines.items()
-        for number, line in enumerate(group)
+        f"{'' if number else label:<10}{line}" for label, group in lines.items() for number, line in enumerate(group)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ LONGEST_NUMBER = 40
 OVERSHOOT = 1e-3
 CLASSES = 10
 REPORT_EVERY = 500
+BUFFER = 1 << 20
 
 
 @contextmanager
@@ -64,7 +66,8 @@ def open_table(archive: Path, name: str, largest: int) -> Iterator[tuple[IO[byte
                 raise InputError(
                     f"{where} unpacks to {members[0].file_size} bytes, more than such a table can have"
                 )
-            with opened.open(members[0]) as stream:
+            # zipfile's own readline with a limit is slow; a buffer in between takes a third of the time.
+            with opened.open(members[0]) as member, io.BufferedReader(member, BUFFER) as stream:
                 yield stream, where
     except InputError:
         raise

@@ -20,7 +20,7 @@ from thetarbm_cli.backend import Array, Backend, NumpyBackend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.permutation import cyclic_permutation
 
-KINDS = ("bilinear", "nearest", "permutation")
+KINDS = ("bilinear", "replicated", "nearest", "permutation")
 
 # Images in one sparse product. On the host few enough that a block and its turned copy stay in the
 # processor's cache; a device wants large products instead.
@@ -37,9 +37,9 @@ def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.
         Side of the image; V = size².
     degrees : float
         The angle θ. Multiples of 90° give exact permutations of the pixels.
-    kind : {"bilinear", "nearest"}
-        ``bilinear`` is ``skimage.transform.rotate(order=1, mode="constant")`` as a matrix; ``nearest`` takes
-        one pixel for each. A ``permutation`` exists only for a whole support set: see `rotation_operators`.
+    kind : {"bilinear", "replicated", "nearest"}
+        ``bilinear`` is ``skimage.transform.rotate(order=1, mode="constant")`` as a matrix; ``replicated``
+        has the border repeated outside instead of zeros; ``nearest`` takes one pixel for each. A ``permutation`` exists only for a whole support set: see `rotation_operators`.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.
     _check_size(size)
     if not math.isfinite(degrees):
         raise InputError(f"the angle of a rotation must be a finite number of degrees, not {degrees}")
-    if kind not in ("bilinear", "nearest"):
-        raise InputError(f"a single rotation cannot be of kind {kind!r}: choose bilinear or nearest")
+    if kind not in KINDS or kind == "permutation":
+        raise InputError(f"a single rotation cannot be of kind {kind!r}: choose bilinear, replicated or nearest")
     row, column = _source_places(size, degrees)
     if kind == "nearest":
         corners = [(np.floor(row + 0.5), np.floor(column + 0.5), np.ones(size * size))]
@@ -64,6 +64,8 @@ def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.
         ]
     target = np.tile(np.arange(size * size), len(corners))
     rows, columns, weights = (np.concatenate(parts) for parts in zip(*corners, strict=True))
+    if kind == "replicated":
+        rows, columns = rows.clip(0, size - 1), columns.clip(0, size - 1)
     keep = (weights > 0) & (rows >= 0) & (rows < size) & (columns >= 0) & (columns < size)
     source = (rows[keep] * size + columns[keep]).astype(np.int64)
     return _matrix(size, target[keep], source, weights[keep])
@@ -81,7 +83,7 @@ def rotation_operators(
         Side of the image; V = size².
     rotations : int
         S, the number of angles φ_s = 360°·s/S.
-    kind : {"bilinear", "nearest", "permutation"}
+    kind : {"bilinear", "replicated", "nearest", "permutation"}
         ``permutation`` gives the powers of one exact cyclic permutation P: T_a T_b = T_{a+b}, T_s' T_s = I.
     offset : float
         Degrees added to every angle (the γ-score uses 20°). A permutation has no such angles: 0 only.

@@ -1,7 +1,7 @@
 """The γ-score: how much of a feature's variance remains when it is averaged over rotations (Table 2).
 
-For an image x and a set S' of rotations, μ_j(x) = 1/S Σ_{s ∈ S'} h_j(T_s x) (Eq. mu), and
-γ_j = var_x(μ_j) / var_x(h_j) (Eq. inv_meas). A feature that ignores rotation has γ_j = 1; one whose values
+For an image x and a set S' of rotations, μ_j(x) = 1/S Σ_{s ∈ S'} h_j(T_s x) (Eq. 8), and
+γ_j = var_x(μ_j) / var_x(h_j) (Eq. 9). A feature that ignores rotation has γ_j = 1; one whose values
 under rotation are independent has 1/S, not 0. As the denominator sees the originals only, γ_j can pass 1.
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from thetarbm_cli.models.learning import Learning
 from thetarbm_cli.models.seeds import generator_of
 from thetarbm_cli.models.training import Monitor, Trainer
 from thetarbm_cli.models.update import TrainingState
-from thetarbm_cli.models.visible import KINDS, VARIANCES
+from thetarbm_cli.models.visible import KINDS
 
 
 class BoltzmannEstimator(FittedMachine):
@@ -42,6 +42,8 @@ class BoltzmannEstimator(FittedMachine):
     variance: str
     initial_scale: float
     random_state: Any
+    # Forms of the variance of Gaussian units that the model knows.
+    variances: ClassVar[tuple[str, ...]] = ("fixed", "learned")
 
     @abstractmethod
     def _fit_inputs(
@@ -164,8 +166,8 @@ class BoltzmannEstimator(FittedMachine):
             raise InputError(f"hidden must be 1 or above, not {self.hidden}")
         if self.visible not in KINDS:
             raise InputError(f"visible must be one of {', '.join(KINDS)}, not {self.visible!r}")
-        if self.variance not in VARIANCES:
-            raise InputError(f"variance must be one of {', '.join(VARIANCES)}, not {self.variance!r}")
+        if self.variance not in self.variances:
+            raise InputError(f"variance must be one of {', '.join(self.variances)}, not {self.variance!r}")
         if self.visible == "bernoulli" and self.variance != "fixed":
             raise InputError("Bernoulli visible units have no variance to learn: use variance='fixed'")
 

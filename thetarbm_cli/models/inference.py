@@ -86,13 +86,15 @@ class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         -------
         (n_samples, V) array, means of the last step
         """
+        if n_samples < 1 or gibbs_steps < 1:
+            raise InputError(f"n_samples and gibbs_steps must be 1 or above, not {n_samples} and {gibbs_steps}")
         machine = self._fitted_machine()
         backend = machine.backend
         xp = backend.xp
-        if not 0 <= orientation < max(machine.groups, 1):
+        if not 0 <= orientation < machine.groups:
             raise InputError(f"orientation must be in 0..{machine.groups - 1}, not {orientation}")
         index = np.full(n_samples, orientation, dtype=np.int64)
-        groups = Groups.of(backend, index, machine.groups) if machine.groups > 1 else None
+        groups = Groups.of(backend, index, machine.groups)
         random = backend.random(seed_of(random_state, "sampling"))
         shape = machine.interaction.hidden_shape(n_samples)
         uniforms = xp.empty((n_samples, shape[-1]), dtype=xp.float32)
@@ -105,7 +107,7 @@ class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             mean = machine.visible.mean(machine.interaction.field(hidden, groups), groups)
             drawn = machine.visible.sample(mean.copy(), groups, random)
             probabilities = machine.interaction.probabilities(machine.visible.drive(drawn, groups), groups)
-        return self._images_of(backend.to_host(mean), index if machine.groups > 1 else None)
+        return self._images_of(backend.to_host(mean), index)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All that was learned, as plain arrays."""
@@ -126,7 +128,14 @@ class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         self.n_features_in_ = int(arrays["weights"].shape[-1])
         self._set_parameters(arrays)
         self.history_ = []
+        # An optimiser's state of an earlier fit does not belong to these parameters.
+        self.__dict__.pop("state_", None)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float32"]
+        return tags
 
     @property
     def _n_features_out(self) -> int:
@@ -206,9 +215,9 @@ class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         as_images: bool,
     ) -> NDArray[np.float32]:
         backend = machine.backend
-        if groups is None or machine.groups == 1:
+        if groups is None:
             values = backend.to_host(function(machine, backend.asarray(inputs), None))
-            return self._images_of(values, groups) if as_images else values
+            return self._images_of(values, None) if as_images else values
         order = np.argsort(groups, kind="stable")
         described = Groups.of(backend, groups[order], machine.groups)
         values = backend.to_host(function(machine, backend.asarray(inputs[order]), described))

@@ -40,7 +40,7 @@ class Trainer:
     inputs : (N, V) device array
         Standardised images.
     orientations : (N,) host array or None
-        Orientation index of each image, for machines with more than one group.
+        Orientation index of each image, for machines that have a slice or a bias per orientation.
     learning : Learning
     seed : int
     """
@@ -55,7 +55,7 @@ class Trainer:
     ) -> None:
         self.machine = machine
         self.inputs = inputs
-        self.orientations = orientations if machine.groups > 1 else None
+        self.orientations = orientations
         self.learning = learning
         self.seed = seed
         self._batch_size = min(learning.batch_size, len(inputs))
@@ -72,7 +72,8 @@ class Trainer:
         self._uniforms = xp.empty((most, units), dtype=xp.float32)
         self._difference = xp.empty((most, pixels), dtype=xp.float32)
         mean_square = self.machine.backend.to_host((self.inputs**2).mean())
-        self._limit = DIVERGED * max(float(mean_square), 1e-12)
+        # Images may be constant: errors within the units' own scale are never divergence.
+        self._limit = DIVERGED * max(float(mean_square), 1.0)
         if self.orientations is not None:
             self._index = self.machine.backend.asarray(self.orientations)
             self._memberships = one_hot(self.machine.backend, self._index, self.machine.groups)

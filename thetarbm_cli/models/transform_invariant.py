@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.errors import InputError
 from thetarbm_cli.models.images import ImageRBM
 from thetarbm_cli.models.inference import Images
 from thetarbm_cli.models.machine import Machine
@@ -62,6 +61,8 @@ class TransformInvariantRBM(ImageRBM):
     (20, 4)
     """
 
+    variances = (*ImageRBM.variances, "tracked")
+
     def __init__(self, hidden: int = 500, **common: Any) -> None:
         super().__init__(hidden, **common)
 
@@ -86,13 +87,9 @@ class TransformInvariantRBM(ImageRBM):
             batch_size=1024,
             max_iter=10,
         ).fit(inputs)
-        return float(np.sqrt(clusters.inertia_ / inputs.size))
-
-    def check_settings(self) -> None:
-        """Raise an `InputError` for the first setting that is out of range."""
-        super().check_settings()
-        if self.variance == "tracked" and self.visible != "gaussian":
-            raise InputError("variance='tracked' needs Gaussian visible units")
+        residual = float(np.sqrt(clusters.inertia_ / inputs.size))
+        # With as many centres as images there is no residual, and no scale to start from.
+        return residual if residual > 0 else 1.0
 
     def _machine(self, backend: Backend, parameters: dict[str, Array]) -> Machine:
         return Machine(

@@ -12,7 +12,6 @@ from thetarbm_cli.models.activation import sigmoid
 from thetarbm_cli.models.groups import Groups
 
 KINDS = ("gaussian", "bernoulli")
-VARIANCES = ("fixed", "learned", "tracked")
 
 
 class VisibleUnits:

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.permutation import cyclic_permutation, mean_displacement
+from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
+
+
+def power(step, exponent):
+    result = np.arange(step.size)
+    for _ in range(exponent):
+        result = step[result]
+    return result
+
+
+def in_disc(size):
+    row, column = np.divmod(np.arange(size * size), size)
+    return np.hypot(row - (size - 1) / 2, column - (size - 1) / 2) <= size / 2
+
+
+@pytest.mark.parametrize("size", [5, 8, 13, 28, 29])
+@pytest.mark.parametrize("rotations", [4, 8, 9, 36])
+def test_the_operators_are_a_cyclic_group(size, rotations):
+    operators = rotation_operators(size, rotations, "permutation")
+    identity = operators[0]
+    np.testing.assert_array_equal(identity.toarray(), np.eye(size * size))
+    for a in range(rotations):
+        assert abs(operators[a] @ operators[a].T - identity).nnz == 0
+        # T_1 generates the group, so one neighbour of each is enough, and one far partner for good measure.
+        for b in (1, rotations // 2):
+            assert abs(operators[a] @ operators[b] - operators[(a + b) % rotations]).nnz == 0
+
+
+@given(size=st.integers(1, 24), rotations=st.integers(1, 50))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_orbits_have_length_s_and_fill_the_disc(size, rotations):
+    step = cyclic_permutation(size, rotations)
+    everything = np.arange(size * size)
+    np.testing.assert_array_equal(np.sort(step), everything)
+    np.testing.assert_array_equal(power(step, rotations), everything)
+    moved = step != everything
+    for exponent in range(1, rotations):
+        np.testing.assert_array_equal(power(step, exponent) != everything, moved)
+    disc = in_disc(size)
+    assert not moved[~disc].any()
+    if rotations == 1:
+        assert not moved.any()
+    else:
+        turnable = disc.sum() - size % 2
+        assert moved.sum() == turnable // rotations * rotations
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 13, 28, 29, 64])
+@pytest.mark.parametrize(("rotations", "exponent", "quarters"), [(4, 1, 1), (8, 2, 1), (36, 9, 1), (6, 3, 2)])
+def test_turns_that_map_the_grid_onto_itself_are_exact(size, rotations, exponent, quarters):
+    step = cyclic_permutation(size, rotations)
+    pixels = np.arange(size * size)
+    turned = np.empty_like(pixels)
+    turned[power(step, exponent)] = pixels
+    moved = step != pixels
+    expected = np.rot90(pixels.reshape(size, size), quarters).ravel()
+    np.testing.assert_array_equal(turned[moved], expected[moved])
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 14, 28, 29, 40])
+def test_quarter_turns_have_no_displacement(size):
+    assert mean_displacement(size, 4) == pytest.approx(0, abs=1e-9)
+    assert mean_displacement(size, 2) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [14, 16, 28, 29, 32, 50])
+@pytest.mark.parametrize(("rotations", "bound"), [(8, 0.35), (9, 0.56), (36, 0.62)])
+def test_pixels_land_near_their_true_place(size, rotations, bound):
+    assert 0 < mean_displacement(size, rotations) <= bound
+
+
+@pytest.mark.parametrize(("size", "rotations"), [(5, 9), (9, 36), (28, 9), (29, 8)])
+def test_displacement_is_measured_from_the_true_place(size, rotations):
+    step, centre = cyclic_permutation(size, rotations), (size - 1) / 2
+    distances = []
+    for pixel in np.flatnonzero(step != np.arange(size * size)):
+        row, column = divmod(int(pixel), size)
+        radius, angle = math.hypot(centre - row, column - centre), math.atan2(centre - row, column - centre)
+        landed = pixel
+        for j in range(1, rotations):
+            landed = step[landed]
+            true_angle = angle + j * 2 * math.pi / rotations
+            true_row = centre - radius * math.sin(true_angle)
+            true_column = centre + radius * math.cos(true_angle)
+            distances.append(math.dist(divmod(int(landed), size), (true_row, true_column)))
+    assert mean_displacement(size, rotations) == pytest.approx(np.mean(distances), rel=1e-9)
+    assert max(distances) < 2.5
+
+
+def test_what_is_left_over_lies_on_the_rim():
+    step = cyclic_permutation(28, 9)
+    fixed = np.flatnonzero((step == np.arange(784)) & in_disc(28))
+    assert fixed.size == 616 % 9
+    row, column = np.divmod(fixed, 28)
+    assert np.hypot(row - 13.5, column - 13.5).min() > 13
+
+
+def test_it_turns_digits_as_the_bilinear_rotation_does(digits):
+    exact = Rotations(28, 9, "permutation").turn_all_ways(digits[:50])
+    smooth = Rotations(28, 9).turn_all_ways(digits[:50])
+    for s in range(9):
+        likeness = [np.corrcoef(x, y)[0, 1] for x, y in zip(exact[s], smooth[s], strict=True)]
+        assert np.mean(likeness) > 0.9
+    assert np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(exact[1], smooth[8], strict=True)]) < 0.5
+
+
+def test_a_group_larger_than_the_disc_moves_nothing():
+    for size, rotations in ((1, 9), (2, 5), (5, 36), (28, 617)):
+        np.testing.assert_array_equal(cyclic_permutation(size, rotations), np.arange(size * size))
+        assert mean_displacement(size, rotations) == 0
+    assert (cyclic_permutation(28, 616) != np.arange(784)).sum() == 616
+
+
+def test_the_permutation_is_found_once_and_cannot_be_changed():
+    step = cyclic_permutation(10, 9)
+    assert cyclic_permutation(10, 9) is step
+    with pytest.raises(ValueError, match="read-only"):
+        step[0] = 1
+
+
+def test_wrong_sizes_are_refused():
+    with pytest.raises(InputError, match="at least 1 pixel"):
+        cyclic_permutation(0, 9)
+    with pytest.raises(InputError, match="at least 1"):
+        cyclic_permutation(5, 0)

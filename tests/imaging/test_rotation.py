@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from skimage.transform import rotate
+
+from tests.imaging.device import StandInDevice
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_matrix, rotation_operators
+
+
+def random_images(count, size, seed=0):
+    return np.random.default_rng(seed).random((count, size * size), dtype=np.float32)
+
+
+@given(size=st.integers(1, 33), degrees=st.floats(-720, 720))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_bilinear_is_the_rotation_of_scikit_image(size, degrees):
+    image = random_images(1, size)[0]
+    expected = rotate(image.reshape(size, size).astype(np.float64), degrees, order=1, mode="constant", clip=False)
+    turned = rotation_matrix(size, degrees) @ image
+    np.testing.assert_allclose(turned.reshape(size, size), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("degrees", [0, 20, 40, 80, 135, 200, 320])
+def test_bilinear_on_digits_is_the_rotation_of_scikit_image(digits, degrees):
+    operator = rotation_matrix(28, degrees)
+    for digit in digits[:20]:
+        expected = rotate(digit.reshape(28, 28), degrees, order=1, mode="constant")
+        np.testing.assert_allclose((operator @ digit).reshape(28, 28), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [2, 5, 12, 28])
+@pytest.mark.parametrize("degrees", [7.3, 40, 123.4, 283])
+def test_replicated_is_scikit_images_rotation_with_the_border_repeated(size, degrees):
+    image = random_images(1, size)[0]
+    expected = rotate(image.reshape(size, size).astype(np.float64), degrees, order=1, mode="edge", clip=False)
+    turned = rotation_matrix(size, degrees, "replicated") @ image
+    np.testing.assert_allclose(turned.reshape(size, size), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1, 5, 12, 28])
+@pytest.mark.parametrize("degrees", [7.3, 40, 123.4, 283])
+def test_nearest_takes_the_pixel_that_scikit_image_takes(size, degrees):
+    image = random_images(1, size)[0]
+    expected = rotate(image.reshape(size, size).astype(np.float64), degrees, order=0, mode="constant")
+    turned = rotation_matrix(size, degrees, "nearest") @ image
+    np.testing.assert_allclose(turned.reshape(size, size), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["bilinear", "nearest"])
+@pytest.mark.parametrize("size", [1, 2, 7, 28])
+@pytest.mark.parametrize("quarters", [-1, 0, 1, 2, 3, 4, 7])
+def test_multiples_of_90_degrees_are_exact(kind, size, quarters):
+    image = random_images(1, size)[0]
+    operator = rotation_matrix(size, 90.0 * quarters, kind)
+    np.testing.assert_array_equal((operator @ image).reshape(size, size), np.rot90(image.reshape(size, size), quarters))
+    assert operator.nnz == size * size
+    np.testing.assert_array_equal(operator.data, 1)
+    assert operator.dtype == np.float32
+
+
+def test_no_rotation_is_the_identity():
+    for kind in KINDS:
+        first = rotation_operators(9, 5, kind)[0]
+        np.testing.assert_array_equal(first.toarray(), np.eye(81))
+
+
+@given(size=st.integers(1, 20), degrees=st.floats(0, 360), kind=st.sampled_from(["bilinear", "nearest"]))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_weights_are_shares_of_one(size, degrees, kind):
+    operator = rotation_matrix(size, degrees, kind)
+    assert operator.data.min(initial=1) > 0
+    assert operator.sum(axis=1).max() <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("size", "rotations"), [(4, 3), (7, 4), (12, 9)])
+def test_turn_is_the_product_row_by_row(kind, size, rotations):
+    # More images than one block, so that groups are cut.
+    images = random_images(1000, size)
+    indices = np.random.default_rng(1).integers(0, rotations, 1000)
+    turns = Rotations(size, rotations, kind)
+    dense = [operator.toarray().astype(np.float64) for operator in rotation_operators(size, rotations, kind)]
+    forth = np.stack([dense[s] @ x for s, x in zip(indices, images, strict=True)])
+    back = np.stack([dense[s].T @ x for s, x in zip(indices, images, strict=True)])
+    np.testing.assert_allclose(turns.turn(images, indices), forth, atol=1e-6)
+    np.testing.assert_allclose(turns.turn(images, indices, transpose=True), back, atol=1e-6)
+    for s in range(rotations):
+        np.testing.assert_allclose(turns.turn_by(images, s), images @ dense[s].T, atol=1e-6)
+        np.testing.assert_allclose(turns.turn_by(images, s, transpose=True), images @ dense[s], atol=1e-6)
+    all_ways = turns.turn_all_ways(images)
+    assert all_ways.shape == (rotations, 1000, size * size)
+    np.testing.assert_allclose(all_ways, [images @ matrix.T for matrix in dense], atol=1e-6)
+    assert all_ways.dtype == np.float32
+    assert all_ways.flags.c_contiguous
+    assert turns.turn(images, indices).flags.c_contiguous
+
+
+@given(
+    size=st.integers(1, 12),
+    rotations=st.integers(1, 12),
+    kind=st.sampled_from(KINDS),
+    count=st.integers(0, 5),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_transpose_is_the_adjoint(size, rotations, kind, count, seed):
+    turns = Rotations(size, rotations, kind)
+    left, right = random_images(count, size, seed), random_images(count, size, seed + 100)
+    indices = np.random.default_rng(seed).integers(0, rotations, count)
+    forth = np.sum(turns.turn(left, indices) * right, dtype=np.float64)
+    back = np.sum(left * turns.turn(right, indices, transpose=True), dtype=np.float64)
+    assert math.isclose(forth, back, rel_tol=1e-5, abs_tol=1e-6)
+
+
+def test_offset_is_added_to_every_angle():
+    shifted = rotation_operators(8, 9, "bilinear", 20.0)
+    for s, operator in enumerate(shifted):
+        np.testing.assert_array_equal(operator.toarray(), rotation_matrix(8, 40.0 * s + 20).toarray())
+    image = random_images(1, 8)
+    turned = Rotations(8, 9, offset=20.0).turn_by(image, 2)
+    np.testing.assert_allclose(turned[0], rotation_matrix(8, 100) @ image[0], atol=1e-6)
+
+
+def test_operators_are_built_once():
+    assert rotation_operators(8, 9) is rotation_operators(8, 9)
+    turns = Rotations(8)
+    assert turns.operators is turns.operators
+    assert turns.transposed is turns.transposed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_device_gives_what_the_host_gives(kind):
+    host, device = Rotations(6, 5, kind), Rotations(6, 5, kind, backend=StandInDevice())
+    images, indices = random_images(30, 6), np.arange(30) % 5
+    there = device.backend.asarray(images)
+    for transpose in (False, True):
+        result = device.backend.to_host(device.turn(there, indices, transpose=transpose))
+        np.testing.assert_array_equal(result, host.turn(images, indices, transpose=transpose))
+        result = device.backend.to_host(device.turn_by(there, 3, transpose=transpose))
+        np.testing.assert_array_equal(result, host.turn_by(images, 3, transpose=transpose))
+    result = device.backend.to_host(device.turn_all_ways(there))
+    np.testing.assert_array_equal(result, host.turn_all_ways(images))
+
+
+def test_wrong_rotations_are_refused():
+    with pytest.raises(InputError, match="at least 1 pixel"):
+        rotation_matrix(0, 10)
+    with pytest.raises(InputError, match="finite"):
+        rotation_matrix(3, math.nan)
+    with pytest.raises(InputError, match="replicated or nearest"):
+        rotation_matrix(3, 10, "permutation")
+    with pytest.raises(InputError, match="bilinear, replicated, nearest, permutation"):
+        Rotations(3, kind="cubic")
+    with pytest.raises(InputError, match="at least 1"):
+        Rotations(3, 0)
+    with pytest.raises(InputError, match="offset must be 0"):
+        Rotations(3, kind="permutation", offset=20)
+
+
+def test_wrong_images_and_indices_are_refused():
+    turns = Rotations(3, 4)
+    with pytest.raises(InputError, match=r"\(N, 9\)"):
+        turns.turn(np.zeros((2, 8), dtype=np.float32), [0, 0])
+    with pytest.raises(InputError, match=r"\(N, 9\)"):
+        turns.turn_all_ways(np.zeros((2, 3, 3), dtype=np.float32))
+    images = np.zeros((2, 9), dtype=np.float32)
+    for indices in ([0], [0.0, 1.0], [[0, 1]]):
+        with pytest.raises(InputError, match="one integer index"):
+            turns.turn(images, indices)
+    for indices in ([0, 4], [-1, 0]):
+        with pytest.raises(InputError, match=r"outside 0\.\.3"):
+            turns.turn(images, indices)
+    for index in (-1, 4):
+        with pytest.raises(InputError, match=r"outside 0\.\.3"):
+            turns.turn_by(images, index)

@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from thetarbm_cli.backend import BACKENDS, CupyBackend, NumpyBackend, select_backend
+from thetarbm_cli.errors import InputError
+
+# -- which backend -------------------------------------------------------------------------------------------
+
+
+def install_cupy(monkeypatch: pytest.MonkeyPatch, devices: int | Exception) -> Any:
+    """Put a `cupy` in place that has so many devices, or whose driver fails."""
+
+    def device_count() -> int:
+        if isinstance(devices, Exception):
+            raise devices
+        return devices
+
+    module: Any = ModuleType("cupy")
+    module.asarray = np.asarray
+    module.cuda = SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=device_count))
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+@pytest.fixture
+def no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+
+
+@pytest.mark.usefixtures("no_cupy")
+def test_auto_without_cupy_is_numpy_and_says_why() -> None:
+    backend = select_backend()
+    assert (backend.name, backend.reason) == ("numpy", "CuPy is not installed")
+
+
+@pytest.mark.parametrize(
+    ("devices", "reason"),
+    [
+        (0, "CuPy is installed but finds no CUDA device"),
+        (RuntimeError("no driver"), "no CUDA device answers (RuntimeError: no driver)"),
+    ],
+)
+def test_auto_without_a_device_is_numpy_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, devices: int | Exception, reason: str
+) -> None:
+    install_cupy(monkeypatch, devices)
+    backend = select_backend("auto")
+    assert backend.name == "numpy"
+    assert reason in backend.reason
+
+
+def test_device_that_is_counted_but_cannot_compute_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = install_cupy(monkeypatch, 1)
+
+    def fails(values: object) -> None:
+        raise MemoryError("device is full")
+
+    module.asarray = fails
+    backend = select_backend("auto")
+    assert backend.name == "numpy"
+    assert "device is full" in backend.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "reason"),
+    [
+        ("auto", 1, "CuPy finds 1 CUDA device"),
+        ("auto", 2, "CuPy finds 2 CUDA devices"),
+        ("cupy", 1, "asked for"),
+    ],
+)
+def test_cupy_is_taken_if_a_device_answers(
+    monkeypatch: pytest.MonkeyPatch, name: str, devices: int, reason: str
+) -> None:
+    module = install_cupy(monkeypatch, devices)
+    backend = select_backend(name)
+    assert (backend.name, backend.reason, backend.xp) == ("cupy", reason, module)
+
+
+def test_numpy_is_taken_when_asked_for_even_with_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    install_cupy(monkeypatch, 1)
+    backend = select_backend("numpy")
+    assert (backend.name, backend.reason, backend.xp) == ("numpy", "asked for", np)
+
+
+@pytest.mark.usefixtures("no_cupy")
+def test_asking_for_cupy_without_it_is_refused() -> None:
+    with pytest.raises(InputError, match=r"CuPy is not installed; install the extra .* or use --backend numpy"):
+        select_backend("cupy")
+
+
+def test_unknown_backend_is_refused_with_the_names() -> None:
+    with pytest.raises(InputError, match=f"unknown backend 'torch'.*{', '.join(BACKENDS)}"):
+        select_backend("torch")
+
+
+# -- moving arrays -------------------------------------------------------------------------------------------
+
+
+def test_numpy_backend_moves_nothing() -> None:
+    backend = NumpyBackend()
+    array = np.arange(6, dtype=np.float32)
+    matrix = scipy.sparse.csr_matrix(np.eye(3, dtype=np.float32))
+    assert backend.asarray(array) is array
+    assert backend.to_host(array) is array
+    assert backend.sparse(matrix) is matrix
+    assert backend.asarray([1, 2], dtype=np.float32).dtype == np.float32
+
+
+# -- accumulate ----------------------------------------------------------------------------------------------
+
+
+def plain(left: NDArray[Any], right: NDArray[Any], out: NDArray[Any], scale: float, keep: float) -> NDArray[Any]:
+    """keep · out + scale · left' right, entry by entry in double precision."""
+    wide = np.float64
+    products = (left.astype(wide)[:, :, None] * right.astype(wide)[:, None, :]).sum(axis=0)
+    result: NDArray[Any] = keep * out.astype(wide) + scale * products
+    return result
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    rows=st.integers(1, 6),
+    a=st.integers(1, 5),
+    b=st.integers(1, 5),
+    order=st.sampled_from(["C", "F"]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    scale=st.sampled_from([1.0, -0.5, 0.01]),
+    keep=st.sampled_from([0.0, 0.9, 1.0]),
+    seed=st.integers(0, 1000),
+)
+def test_accumulate_is_the_plain_formula(
+    rows: int, a: int, b: int, order: Any, dtype: Any, scale: float, keep: float, seed: int
+) -> None:
+    random = np.random.default_rng(seed)
+    left = random.standard_normal((rows, a)).astype(dtype)
+    right = np.asarray(random.standard_normal((rows, b)).astype(dtype), order=order)
+    out = random.standard_normal((a, b)).astype(dtype)
+    expected = plain(left, right, out, scale, keep)
+    inputs = left.copy(), right.copy()
+    NumpyBackend().accumulate(left, right, out, scale=scale, keep=keep)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5 if dtype == np.float32 else 1e-13)
+    np.testing.assert_array_equal(left, inputs[0])
+    np.testing.assert_array_equal(right, inputs[1])
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_accumulate_at_the_size_of_a_batch(order: Any) -> None:
+    random = np.random.default_rng(0)
+    left = random.random((200, 500), dtype=np.float32)
+    right = np.asarray(random.random((200, 784), dtype=np.float32), order=order)
+    out = random.random((500, 784), dtype=np.float32)
+    expected = 0.9 * out.astype(np.float64) + 1e-4 * np.einsum("na,nb->ab", left, right, dtype=np.float64)
+    NumpyBackend().accumulate(left, right, out, scale=1e-4, keep=0.9)
+    np.testing.assert_allclose(out, expected, rtol=1e-5)
+
+
+def test_accumulate_writes_into_a_slice_of_a_tensor_and_nowhere_else() -> None:
+    random = np.random.default_rng(0)
+    left, right = random.random((4, 3)), random.random((4, 5))
+    tensor = np.ones((3, 3, 5))
+    NumpyBackend().accumulate(left, right, tensor[1], scale=1.0, keep=0.0)
+    np.testing.assert_allclose(tensor[1], left.T @ right)
+    assert (tensor[[0, 2]] == 1).all()
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.ones((3, 5), order="F"),
+        np.ones((3, 10))[:, ::2],
+        np.ones((3, 5), dtype=np.int64),
+        np.ones((3, 5), dtype=np.float16),
+    ],
+    ids=["column-major", "strided", "integers", "half precision"],
+)
+def test_accumulate_refuses_what_it_cannot_write_into(out: NDArray[Any]) -> None:
+    with pytest.raises(ValueError, match="accumulate needs C-contiguous arrays of one dtype"):
+        NumpyBackend().accumulate(np.ones((4, 3)), np.ones((4, 5)), out, scale=1.0, keep=1.0)
+    assert (out == 1).all()
+
+
+# -- random streams ------------------------------------------------------------------------------------------
+
+
+def drawn(kind: str, seed: int, shape: tuple[int, ...] = (300, 100)) -> NDArray[np.float32]:
+    out = np.full(shape, np.nan, dtype=np.float32)
+    stream = NumpyBackend().random(np.random.SeedSequence(seed))
+    (stream.uniform if kind == "uniform" else stream.normal)(out)
+    return out
+
+
+@pytest.mark.parametrize(("kind", "distribution"), [("uniform", "uniform"), ("normal", "norm")])
+def test_streams_have_their_distribution(kind: str, distribution: str) -> None:
+    numbers = drawn(kind, 0)
+    assert scipy.stats.kstest(numbers.reshape(-1), distribution).pvalue > 0.01
+
+
+def test_uniform_numbers_are_in_0_to_1_without_1() -> None:
+    numbers = drawn("uniform", 0, (1000, 1000))
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+
+
+@pytest.mark.parametrize("kind", ["uniform", "normal"])
+def test_stream_is_decided_by_its_seed(kind: str) -> None:
+    np.testing.assert_array_equal(drawn(kind, 1), drawn(kind, 1))
+    assert (drawn(kind, 1) != drawn(kind, 2)).mean() > 0.99
+
+
+def test_stream_goes_on_where_it_was() -> None:
+    stream = NumpyBackend().random(np.random.SeedSequence(3))
+    halves = np.empty((2, 50), dtype=np.float32)
+    stream.uniform(halves[0])
+    stream.uniform(halves[1])
+    np.testing.assert_array_equal(halves, drawn("uniform", 3, (2, 50)))
+
+
+def test_cupy_stream_asks_for_as_many_numbers_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, dict[str, Any]]] = []
+    module = install_cupy(monkeypatch, 1)
+    module.random = SimpleNamespace(
+        Philox4x3210=lambda seed: seed,
+        Generator=lambda seed: SimpleNamespace(
+            random=lambda **options: calls.append(("uniform", {"seed": seed, **options})),
+            standard_normal=lambda **options: calls.append(("normal", {"seed": seed, **options})),
+        ),
+    )
+    seed = np.random.SeedSequence(7)
+    out = np.empty((3, 4), dtype=np.float32)
+    stream = CupyBackend().random(seed)
+    stream.uniform(out)
+    stream.normal(out)
+    expected = {"seed": int(seed.generate_state(1, np.uint64)[0]), "size": (3, 4), "dtype": np.float32}
+    for name, options in calls:
+        assert options.pop("out") is out
+        assert options == expected, name
+    assert [name for name, _ in calls] == ["uniform", "normal"]

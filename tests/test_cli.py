@@ -1,0 +1,295 @@
+"""The command line as a user meets it: every test runs it in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from thetarbm_cli import __version__
+from thetarbm_cli.cli import COMMANDS
+
+# Runs the command line with one more command, `try`, whose body is the first argument.
+WITH_TRY = """
+import sys, types
+import click
+from thetarbm_cli import cli
+from thetarbm_cli.commands.session import pass_session
+
+body = compile(sys.argv.pop(1), "<try>", "exec")
+
+@click.command()
+@pass_session
+@click.pass_context
+def command(ctx, session):
+    exec(body, {"session": session, "ctx": ctx})
+
+module = types.ModuleType("try")
+module.command = command
+sys.modules["thetarbm_cli.commands.try_"] = module
+cli.COMMANDS["try"] = ("try_", "")
+cli.main()
+"""
+
+
+def environment(**variables: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("THETARBM_")}
+    return {**clean, "PYTHONIOENCODING": "utf-8", **variables}
+
+
+def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env=environment(**variables),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def thetarbm(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return python("-m", "thetarbm_cli", *arguments, **variables)
+
+
+def attempt(body: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return python("-c", WITH_TRY, body, *options, "try", **variables)
+
+
+def assert_one_error(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ")
+    for word in words:
+        assert word in done.stderr
+
+
+def test_help_names_every_command_and_imports_nothing_heavy() -> None:
+    heavy = ["numpy", "scipy", "sklearn", "skimage", "pydantic", "pooch", "platformdirs", "threadpoolctl"]
+    script = f"""
+import sys
+from thetarbm_cli.cli import main
+try:
+    main(["--help"])
+finally:
+    print("imported:", *sorted(set({heavy!r}) & set(sys.modules)))
+"""
+    done = python("-c", script)
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == "imported:"
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    done = thetarbm(name, "-h")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: thetarbm {name}")
+    assert done.stderr == ""
+
+
+def test_without_arguments_the_help_is_shown() -> None:
+    done = thetarbm()
+    assert done.returncode == 0
+    assert done.stdout == thetarbm("--help").stdout
+
+
+def test_console_script_and_module_are_the_same() -> None:
+    script = Path(sys.executable).with_name("thetarbm")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == thetarbm("--version").stdout == f"thetarbm, version {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["no-such-command"], ["no-such-command", "thetarbm --help"]),
+        (["--no-such-option", "info"], ["--no-such-option", "thetarbm --help"]),
+        (["info", "--no-such-option"], ["--no-such-option", "thetarbm info --help"]),
+        (["--threads", "0", "info"], ["--threads", "0"]),
+        (["--threads", "many", "info"], ["--threads", "many"]),
+        (["--backend", "torch", "info"], ["--backend", "torch", "numpy"]),
+        (["--quiet"], ["command"]),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_code_2(arguments: list[str], words: list[str]) -> None:
+    assert_one_error(thetarbm(*arguments), 2, *words)
+
+
+def test_global_options_have_variables_and_the_option_wins(tmp_path: Path) -> None:
+    variables = {
+        "THETARBM_DATA_DIR": str(tmp_path / "data"),
+        "THETARBM_RESULTS": str(tmp_path / "results"),
+        "THETARBM_BACKEND": "numpy",
+        "THETARBM_THREADS": "2",
+    }
+    sheet = json.loads(thetarbm("info", "--json", **variables).stdout)
+    assert sheet["data_dir"] == str(tmp_path / "data")
+    assert sheet["results_dir"] == str(tmp_path / "results")
+    assert (sheet["backend"], sheet["backend_reason"]) == ("numpy", "asked for")
+    assert sheet["threads"] == 2
+
+    other = str(tmp_path / "other")
+    sheet = json.loads(thetarbm("--data-dir", other, "--threads", "1", "info", "--json", **variables).stdout)
+    assert (sheet["data_dir"], sheet["threads"]) == (other, 1)
+
+
+def test_wrong_variable_is_wrong_usage() -> None:
+    assert_one_error(thetarbm("info", THETARBM_BACKEND="torch"), 2, "--backend", "torch")
+    assert_one_error(thetarbm("info", THETARBM_QUIET="perhaps"), 2, "--quiet", "perhaps")
+
+
+MESSAGES = """
+import logging
+session.say("said")
+logging.getLogger("thetarbm").info("informed")
+logging.getLogger("thetarbm").warning("warned")
+print("result")
+"""
+
+
+def test_messages_go_to_stderr() -> None:
+    done = attempt(MESSAGES)
+    assert (done.returncode, done.stdout) == (0, "result\n")
+    assert done.stderr == "said\ninformed\nwarning: warned\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"), [(["--quiet"], {}), ([], {"THETARBM_QUIET": "1"})], ids=["option", "variable"]
+)
+def test_quiet_leaves_results_and_warnings(options: list[str], variables: dict[str, str]) -> None:
+    done = attempt(MESSAGES, *options, **variables)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "result\n", "warning: warned\n")
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "message"),
+    [
+        ("from thetarbm_cli.errors import InputError; raise InputError('bad input')", 2, "bad input"),
+        ("from thetarbm_cli.errors import ThetaRBMError; raise ThetaRBMError('it failed')", 1, "it failed"),
+        ("open('/no/such/file')", 1, "No such file or directory: /no/such/file"),
+        (
+            "raise MemoryError",
+            1,
+            "out of memory; a smaller --profile or fewer --hidden units need less",
+        ),
+        (
+            "raise ValueError('two\\nlines')",
+            1,
+            "unexpected ValueError: two lines; run again with --debug for the traceback",
+        ),
+        # Click takes an EOFError for Ctrl-D at a prompt; here it is a file that ends too early.
+        ("raise EOFError('short file')", 1, "unexpected EOFError: short file; run again with --debug"),
+        ("raise OSError('odd')", 1, "unexpected OSError: odd; run again with --debug"),
+    ],
+)
+def test_errors_are_one_sentence(body: str, code: int, message: str) -> None:
+    done = attempt(body)
+    assert_one_error(done, code)
+    assert done.stderr.startswith(f"error: {message}")
+
+
+@pytest.mark.parametrize(
+    ("options", "variables"), [(["--debug"], {}), ([], {"THETARBM_DEBUG": "1"})], ids=["option", "variable"]
+)
+def test_debug_shows_the_traceback_before_the_sentence(options: list[str], variables: dict[str, str]) -> None:
+    done = attempt("raise ValueError('why')", *options, **variables)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback (most recent call last):")
+    assert 'File "<try>", line 1' in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("error: unexpected ValueError: why")
+
+
+def test_variable_of_debug_can_be_off() -> None:
+    assert_one_error(attempt("raise ValueError('why')", THETARBM_DEBUG="0"), 1)
+
+
+def test_command_decides_on_its_exit_code() -> None:
+    assert attempt("ctx.exit(3)").returncode == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interruption_gives_130(number: signal.Signals) -> None:
+    body = "import time; print('ready', flush=True); time.sleep(60)"
+    with subprocess.Popen(
+        [sys.executable, "-c", WITH_TRY, body, "try"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors.strip() == "interrupted; the same command goes on from here"
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["--debug", "info", "--json"], ["--help"]])
+def test_reader_that_went_away_gets_no_traceback(arguments: list[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "thetarbm_cli", *arguments],
+            env=environment(),
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def on_a_terminal(body: str, **variables: str) -> str:
+    """What a user sees on a terminal."""
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", WITH_TRY, body, "try"],
+        env=environment(TERM="xterm-256color", **variables),
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+    ) as process:
+        os.close(slave)
+        seen = b""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                chunk = os.read(master, 65536)
+            except OSError:  # Linux answers so when the other end is closed
+                break
+            if not chunk:
+                break
+            seen += chunk
+    os.close(master)
+    assert process.returncode == 0
+    return seen.decode()
+
+
+def test_no_color_is_honoured_on_a_terminal() -> None:
+    body = """
+import logging
+with session.progress("working") as progress:
+    progress(1, 2)
+    progress(2, 2)
+logging.getLogger("thetarbm").warning("warned")
+"""
+    seen = on_a_terminal(body, NO_COLOR="1")
+    assert "working" in seen
+    assert "warning: warned" in seen
+    assert not re.search(r"\x1b\[[0-9;]*m", seen)

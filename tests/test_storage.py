@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+from numpy.typing import NDArray
+
+from thetarbm_cli import storage
+from thetarbm_cli.errors import ThetaRBMError
+
+DTYPES = ["?", "u1", "<i8", ">i4", "<f4", "<f8", "<c8", "<U3", "S2"]
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# -- atomic writes -------------------------------------------------------------------------------------------
+
+
+def test_new_file_is_written_with_its_folders(tmp_path: Path) -> None:
+    target = tmp_path / "a" / "b" / "file.txt"
+    storage.write_text(target, "θ-RBM\n")
+    assert target.read_bytes() == "θ-RBM\n".encode()
+    assert names_in(target.parent) == ["file.txt"]
+
+
+def test_existing_file_is_replaced_whole(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    storage.write_bytes(target, b"old and long")
+    with target.open("rb") as reader:
+        storage.write_bytes(target, b"new")
+        assert reader.read() == b"old and long"
+    assert target.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt], ids=lambda error: error.__name__)
+def test_failure_in_the_block_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: type[BaseException]) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+
+    def write_half() -> None:
+        with storage.replacing(target) as temporary:
+            temporary.write_bytes(b"half of the ne")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert target.read_bytes() == b"old"
+    assert names_in(tmp_path) == ["file"]
+
+
+def test_failure_leaves_no_file_where_none_was(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="stop"), storage.replacing(tmp_path / "file"):
+        raise ValueError("stop")
+    assert names_in(tmp_path) == []
+
+
+def test_full_disk_is_one_sentence_that_names_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+
+    def no_space(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", no_space)
+    with pytest.raises(ThetaRBMError, match=r"cannot write .*file: No space left on device"):
+        storage.write_bytes(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert names_in(tmp_path) == ["file"]
+
+
+def test_target_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "target" / "inside").mkdir(parents=True)
+    with pytest.raises(ThetaRBMError, match=r"cannot write .*target"):
+        storage.write_bytes(tmp_path / "target", b"new")
+    assert names_in(tmp_path) == ["target"]
+
+
+def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    with pytest.raises(ThetaRBMError, match=r"cannot write .*file/inside"):
+        storage.write_bytes(tmp_path / "file" / "inside", b"new")
+
+
+def test_content_is_on_disk_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    seen: list[bytes] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: seen.append(target.read_bytes()))
+    storage.write_bytes(target, b"new")
+    assert seen == [b"old"]
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        storage.write_bytes(tmp_path / "file", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+def test_killed_writer_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    script = """
+import sys, time
+from pathlib import Path
+from thetarbm_cli import storage
+with storage.replacing(Path(sys.argv[1])) as temporary:
+    temporary.write_bytes(b"half of the ne")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+    with started(script, target) as process:
+        process.kill()
+    assert target.read_bytes() == b"old"
+    storage.write_bytes(target, b"new")
+    assert target.read_bytes() == b"new"
+
+
+# -- locks ---------------------------------------------------------------------------------------------------
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from thetarbm_cli import storage
+with storage.locked(Path(sys.argv[1])):
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def started(script: str, *arguments: object) -> subprocess.Popen[str]:
+    """A process that runs `script` and has said that it is ready."""
+    process = subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_processes_take_turns(tmp_path: Path) -> None:
+    counter = tmp_path / "counter"
+    counter.write_text("0")
+    script = """
+import sys, time
+from pathlib import Path
+from thetarbm_cli import storage
+counter = Path(sys.argv[1])
+print("ready", flush=True)
+for _ in range(20):
+    with storage.locked(counter):
+        count = int(counter.read_text())
+        time.sleep(0.001)
+        counter.write_text(str(count + 1))
+"""
+    processes = [started(script, counter) for _ in range(3)]
+    for process in processes:
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    assert counter.read_text() == "60"
+
+
+def test_lock_that_is_held_too_long_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "LOCK_PATIENCE_SECONDS", 0.05)
+    with started(HOLD, tmp_path / "file") as process:
+        held = pytest.raises(ThetaRBMError, match=r"file\.lock is held by another process")
+        with held, storage.locked(tmp_path / "file"):
+            pytest.fail("two processes hold one lock")
+        process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_lock_of_a_dead_process_does_not_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    with started(HOLD, tmp_path / "file") as process:
+        process.send_signal(number)
+        process.wait(timeout=30)
+    assert (tmp_path / "file.lock").exists()
+    monkeypatch.setattr(storage, "LOCK_PATIENCE_SECONDS", 0)
+    with storage.locked(tmp_path / "file"):
+        pass
+
+
+def test_lock_is_free_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="stop"), storage.locked(tmp_path / "file"):
+        raise ValueError("stop")
+    monkeypatch.setattr(storage, "LOCK_PATIENCE_SECONDS", 0)
+    with storage.locked(tmp_path / "file"):
+        pass
+
+
+def test_lock_makes_its_folder(tmp_path: Path) -> None:
+    with storage.locked(tmp_path / "a" / "b" / "file"):
+        assert (tmp_path / "a" / "b").is_dir()
+
+
+# -- arrays and checksums ------------------------------------------------------------------------------------
+
+
+@settings(derandomize=True, deadline=None)
+@given(
+    array=arrays_of.arrays(
+        dtype=st.sampled_from(DTYPES).map(np.dtype),
+        shape=arrays_of.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+    )
+)
+def test_arrays_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, array: NDArray[np.generic]) -> None:
+    path = tmp_path_factory.mktemp("arrays") / "file.npz"
+    storage.write_arrays(path, {"first": array, "turned": array.T})
+    ours = storage.read_arrays(path)
+    with np.load(path, allow_pickle=False) as archive:
+        numpys = {name: archive[name] for name in archive.files}
+    for found in (ours, numpys):
+        assert list(found) == ["first", "turned"]
+        for name, expected in (("first", array), ("turned", array.T)):
+            assert found[name].dtype == expected.dtype
+            np.testing.assert_array_equal(found[name], expected)
+
+
+def test_equal_arrays_give_equal_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = np.random.default_rng(0).random((50, 7), dtype=np.float32)
+    storage.write_arrays(tmp_path / "now.npz", {"a": array, "b": np.arange(3)})
+    monkeypatch.setattr(time, "time", lambda: 2e9)
+    monkeypatch.setattr(sys, "platform", "win32")
+    # The same values behind another memory layout, and under another file name.
+    storage.write_arrays(tmp_path / "later.npz", {"a": np.asfortranarray(array), "b": np.arange(3)})
+    assert (tmp_path / "now.npz").read_bytes() == (tmp_path / "later.npz").read_bytes()
+
+
+def test_bytes_of_the_file_are_fixed(tmp_path: Path) -> None:
+    storage.write_arrays(tmp_path / "file.npz", {"a": np.arange(6, dtype="<i8").reshape(2, 3)})
+    with zipfile.ZipFile(tmp_path / "file.npz") as archive:
+        (member,) = archive.infolist()
+        content = archive.read(member)
+    assert (member.filename, member.compress_type) == ("a.npy", zipfile.ZIP_STORED)
+    assert (member.date_time, member.create_system) == ((1980, 1, 1, 0, 0, 0), 3)
+    header = b"\x93NUMPY\x01\x00v\x00{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3), }"
+    assert content == header.ljust(127) + b"\n" + bytes(
+        byte for number in range(6) for byte in number.to_bytes(8, "little")
+    )
+
+
+def test_failed_write_of_arrays_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "file.npz"
+    storage.write_arrays(path, {"a": np.arange(3)})
+    before = path.read_bytes()
+    with pytest.raises(TypeError):
+        storage.write_arrays(path, {"a": np.arange(4), "b": np.array([object()])})
+    assert path.read_bytes() == before
+    assert names_in(tmp_path) == ["file.npz"]
+
+
+def test_pickled_objects_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "file.npz", a=np.array([{"not": "an array"}], dtype=object))
+    with pytest.raises(ValueError, match="allow_pickle"):
+        storage.read_arrays(tmp_path / "file.npz")
+
+
+@pytest.mark.parametrize("size", [0, 1, 3_000_000])
+def test_checksum_is_sha256_of_the_content(tmp_path: Path, size: int) -> None:
+    content = np.random.default_rng(0).bytes(size)
+    (tmp_path / "file").write_bytes(content)
+    assert storage.sha256_of_file(tmp_path / "file") == hashlib.sha256(content).hexdigest()
