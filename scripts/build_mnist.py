@@ -47,9 +47,7 @@ def build(folder: Path, output: Path) -> None:
 def main() -> int:
     """Parse the arguments and build the file."""
     shipped = Path(__file__).resolve().parent.parent / "thetarbm_cli" / "data" / SHIPPED
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder with the four idx files")
     parser.add_argument("--output", type=Path, default=shipped, help="file to write")
     arguments = parser.parse_args()

@@ -111,9 +111,7 @@ def _sheet(session: Session, prepared: Prepared) -> dict[str, Any]:
 def _as_text(sheet: dict[str, Any]) -> str:
     """Lay the sheet out for people."""
     step = 360 / len(sheet["orientations"])
-    lines = [
-        f"{sheet['dataset']} ({sheet['source']}, seed {sheet['seed']}){', cached' if sheet['cached'] else ''}"
-    ]
+    lines = [f"{sheet['dataset']} ({sheet['source']}, seed {sheet['seed']}){', cached' if sheet['cached'] else ''}"]
     lines += [
         f"  {part:<13}{count:>6} images  {_classes_as_text(sheet['classes'][part])}"
         for part, count in sheet["splits"].items()

@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,11 +63,9 @@ def open_table(archive: Path, name: str, largest: int) -> Iterator[tuple[IO[byte
             if len(members) != 1:
                 raise InputError(f"{where} is {'missing' if not members else 'there more than once'}")
             if members[0].file_size > largest:
-                raise InputError(
-                    f"{where} unpacks to {members[0].file_size} bytes, more than such a table can have"
-                )
+                raise InputError(f"{where} unpacks to {members[0].file_size} bytes, more than such a table can have")
             # zipfile's own readline with a limit is slow; a buffer in between takes a third of the time.
-            with opened.open(members[0]) as member, io.BufferedReader(member, BUFFER) as stream:
+            with opened.open(members[0]) as member, io.BufferedReader(cast(io.RawIOBase, member), BUFFER) as stream:
                 yield stream, where
     except InputError:
         raise

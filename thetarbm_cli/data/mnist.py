@@ -50,9 +50,7 @@ def read_shipped_files() -> dict[str, bytes]:
     try:
         content = lzma.decompress(resource.read_bytes())
     except (OSError, lzma.LZMAError) as error:
-        raise ThetaRBMError(
-            f"the MNIST file of the package is damaged ({error}); install thetarbm again"
-        ) from error
+        raise ThetaRBMError(f"the MNIST file of the package is damaged ({error}); install thetarbm again") from error
     if len(content) != sum(SIZES.values()):
         raise ThetaRBMError("the MNIST file of the package has the wrong length; install thetarbm again")
     parts: dict[str, bytes] = {}

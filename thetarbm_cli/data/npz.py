@@ -15,9 +15,7 @@ from thetarbm_cli.errors import InputError
 LARGEST_ARRAY = 1 << 29
 
 
-def read_untrusted(
-    path: Path, required: tuple[str, ...], optional: tuple[str, ...]
-) -> dict[str, NDArray[Any]]:
+def read_untrusted(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Read the named arrays of a ``.npz``; others in it are left alone.
 
     Raises
@@ -47,16 +45,12 @@ def _read_array(archive: zipfile.ZipFile, name: str, path: Path) -> NDArray[Any]
     """
     member = archive.getinfo(f"{name}.npy")
     if member.file_size > LARGEST_ARRAY:
-        raise InputError(
-            f"{path}: {name!r} unpacks to {member.file_size} bytes; at most {LARGEST_ARRAY} are read"
-        )
+        raise InputError(f"{path}: {name!r} unpacks to {member.file_size} bytes; at most {LARGEST_ARRAY} are read")
     with archive.open(member) as stream:
         shape, dtype = _read_header(stream)
         header_bytes = stream.tell()
     if dtype.hasobject:
-        raise InputError(
-            f"{path}: {name!r} holds pickled Python objects, which are never loaded: store plain numbers"
-        )
+        raise InputError(f"{path}: {name!r} holds pickled Python objects, which are never loaded: store plain numbers")
     claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if min(shape, default=0) < 0 or claimed != member.file_size - header_bytes:
         raise InputError(f"{path}: {name!r} is damaged: its header does not fit its size")

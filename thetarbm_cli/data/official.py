@@ -92,13 +92,10 @@ def download_archive(folder: Path, progress: Progress | None = None) -> Path:
     except (OSError, ValueError) as error:
         # pooch raises ValueError for a wrong checksum; the errors of requests are OSErrors.
         what = (
-            "has another checksum than the published one"
-            if isinstance(error, ValueError)
-            else "cannot be downloaded"
+            "has another checksum than the published one" if isinstance(error, ValueError) else "cannot be downloaded"
         )
         raise ThetaRBMError(
-            f"{URL} {what} ({type(error).__name__}): give a local copy with --archive, "
-            "or use --source generated"
+            f"{URL} {what} ({type(error).__name__}): give a local copy with --archive, or use --source generated"
         ) from error
     return Path(path)
 

@@ -65,9 +65,7 @@ def _check_images(images: NDArray[Any], path: Path) -> NDArray[Any]:
     elif len(shape) == 3 and shape[1] == shape[2]:
         side = shape[1]
     else:
-        raise InputError(
-            f"{path}: images have the shape {shape}; square images (N, h, h) or (N, h·h) are needed"
-        )
+        raise InputError(f"{path}: images have the shape {shape}; square images (N, h, h) or (N, h·h) are needed")
     if shape[0] == 0:
         raise InputError(f"{path} has no images")
     if not SMALLEST_SIDE <= side <= LARGEST_SIDE:
@@ -80,14 +78,10 @@ def _check_images(images: NDArray[Any], path: Path) -> NDArray[Any]:
         return np.ascontiguousarray(images) * np.uint8(255)
     if images.dtype == np.uint8:
         if images.max() == 1:
-            logger.warning(
-                "%s: no pixel is above 1 of 255; images of 0 and 1 are better stored as bool", path
-            )
+            logger.warning("%s: no pixel is above 1 of 255; images of 0 and 1 are better stored as bool", path)
         return np.ascontiguousarray(images)
     if images.dtype.kind != "f":
-        raise InputError(
-            f"{path}: images are of type {images.dtype}; store them as uint8, or as floats in [0, 1]"
-        )
+        raise InputError(f"{path}: images are of type {images.dtype}; store them as uint8, or as floats in [0, 1]")
     return _check_floats(images, path)
 
 
@@ -98,9 +92,7 @@ def _check_floats(images: NDArray[Any], path: Path) -> NDArray[Any]:
     if wrong.any():
         place = np.unravel_index(int(np.argmax(wrong)), images.shape)
         hint = "; divide by 255, or store uint8" if images[place] > 1 and np.isfinite(images[place]) else ""
-        raise InputError(
-            f"{path}: image {place[0]} has the value {images[place]}, which is not in [0, 1]{hint}"
-        )
+        raise InputError(f"{path}: image {place[0]} has the value {images[place]}, which is not in [0, 1]{hint}")
     return np.ascontiguousarray(images, dtype="<f4")
 
 
@@ -112,23 +104,17 @@ def _check_labels(labels: NDArray[Any], count: int, path: Path) -> NDArray[np.in
         hint = "; number the classes from 0, e.g. numpy.unique(labels, return_inverse=True)[1]"
         raise InputError(f"{path}: labels are of type {labels.dtype}, and whole numbers are needed{hint}")
     if labels.min() < 0 or labels.max() > LARGEST_LABEL:
-        raise InputError(
-            f"{path}: labels go from {labels.min()} to {labels.max()}; 0 to {LARGEST_LABEL} is possible"
-        )
+        raise InputError(f"{path}: labels go from {labels.min()} to {labels.max()}; 0 to {LARGEST_LABEL} is possible")
     return labels.astype("<i8")
 
 
 def _check_split(split: NDArray[Any], count: int, path: Path) -> NDArray[np.uint8]:
     """Bring the split column into (N,) uint8."""
     if split.shape != (count,) or split.dtype.kind not in "iu":
-        raise InputError(
-            f"{path}: split is {split.dtype} of the shape {split.shape}; {count} whole numbers are needed"
-        )
+        raise InputError(f"{path}: split is {split.dtype} of the shape {split.shape}; {count} whole numbers are needed")
     wrong = (split < 0) | (split > TEST)
     if wrong.any():
-        raise InputError(
-            f"{path}: split may hold 0 (train), 1 (valid) and 2 (test), and it holds {split[wrong][0]}"
-        )
+        raise InputError(f"{path}: split may hold 0 (train), 1 (valid) and 2 (test), and it holds {split[wrong][0]}")
     return split.astype(np.uint8)
 
 
@@ -141,9 +127,7 @@ def _check_parts(labels: NDArray[np.int64], split: NDArray[np.uint8], path: Path
             )
     learned = np.unique(labels[split == TRAIN])
     if len(learned) < 2:
-        raise InputError(
-            f"{path}: the train part has only class {learned[0]}; at least two classes are needed"
-        )
+        raise InputError(f"{path}: the train part has only class {learned[0]}; at least two classes are needed")
     unseen = np.setdiff1d(labels[split == TEST], learned)
     if len(unseen):
         logger.warning("%s: class %d is in the test part, but not in the train part", path, unseen[0])

@@ -154,11 +154,7 @@ def prepare(
 
 def _load(recipe: Recipe, target: Path) -> Prepared | None:
     found = find_prepared(target, recipe.wanted)
-    return (
-        None
-        if found is None
-        else _assemble(recipe, target, found.arrays, found.sidecar["sha256"], cached=True)
-    )
+    return None if found is None else _assemble(recipe, target, found.arrays, found.sidecar["sha256"], cached=True)
 
 
 def _load_or_say_why_not(recipe: Recipe, target: Path) -> Prepared | None:

@@ -12,9 +12,7 @@ from thetarbm_cli.data.splits import PARTS
 CHUNK = 2000
 
 
-def summarise(
-    images: NDArray[np.generic], labels: NDArray[np.int64], split: NDArray[np.uint8]
-) -> dict[str, Any]:
+def summarise(images: NDArray[np.generic], labels: NDArray[np.int64], split: NDArray[np.uint8]) -> dict[str, Any]:
     """Count and average.
 
     Parameters

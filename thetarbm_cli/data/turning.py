@@ -78,9 +78,7 @@ def exact_sine_cosine(degrees: Doubles) -> tuple[Doubles, Doubles]:
     return turned_sine, turned_cosine
 
 
-def turn_exactly(
-    images: NDArray[np.uint8], degrees: Doubles, progress: Progress | None = None
-) -> NDArray[np.uint8]:
+def turn_exactly(images: NDArray[np.uint8], degrees: Doubles, progress: Progress | None = None) -> NDArray[np.uint8]:
     """Turn each image counter-clockwise by its own angle: bilinear, black outside, rounded to whole values.
 
     The same as ``skimage.transform.rotate(image, angle, order=1)`` up to the rounding, and the same bytes on
@@ -109,9 +107,7 @@ def turn_exactly(
     return turned
 
 
-def _turn_chunk(
-    images: NDArray[np.uint8], sine: Doubles, cosine: Doubles, axis: Doubles
-) -> NDArray[np.uint8]:
+def _turn_chunk(images: NDArray[np.uint8], sine: Doubles, cosine: Doubles, axis: Doubles) -> NDArray[np.uint8]:
     """Turn the images of one chunk; see `turn_exactly`."""
     count, side, _ = images.shape
     # Each pixel of the result asks the picture at the place that the turn brings to it.

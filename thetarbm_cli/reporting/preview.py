@@ -52,9 +52,7 @@ def _kept_checksum(prepared: Prepared) -> str | None:
     return sidecar.get(FIELD) if sidecar["sha256"] == prepared.sha256 else None
 
 
-def preview_image(
-    images: NDArray[np.generic], orientations: NDArray[np.integer], path: Path, support: int = 9
-) -> None:
+def preview_image(images: NDArray[np.generic], orientations: NDArray[np.integer], path: Path, support: int = 9) -> None:
     """Write a PNG of up to 96 images, each with an arrow in its orientation φ_s = s·360°/S.
 
     Parameters
@@ -105,8 +103,6 @@ def _arrow(side: int, degrees: float) -> tuple[Points, Points]:
     middle = np.full(2, (side - 1) / 2)
     thick, reach = 0.02 * side, 0.46 * side
     neck, barb = middle + (reach - 0.14 * side) * along, 0.075 * side * across
-    shaft = np.stack(
-        [middle + thick * across, neck + thick * across, neck - thick * across, middle - thick * across]
-    )
+    shaft = np.stack([middle + thick * across, neck + thick * across, neck - thick * across, middle - thick * across])
     head = np.stack([neck + barb, middle + reach * along, neck - barb])
     return shaft, head

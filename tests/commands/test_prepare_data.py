@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from skimage.io import imread
+
+from tests.data.archives import write_folder, write_zip
+from thetarbm_cli.cli import main
+from thetarbm_cli.data import orientations
+from thetarbm_cli.data.official import TEST_FILE, TRAIN_VALID_FILE
+from thetarbm_cli.reporting.preview import preview_image
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Call the command line with a data folder of the test's own: exit code, stdout, stderr."""
+
+    def call(*arguments: str, data_dir: Path = tmp_path / "data") -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as left:
+            main(["--data-dir", str(data_dir), "prepare-data", *arguments])
+        out, err = capsys.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return call
+
+
+def test_json_is_as_documented(run: Run, data_dir: Path) -> None:
+    code, out, _ = run("--json", data_dir=data_dir)
+    sheet = json.loads(out)
+    assert code == 0
+    assert sheet["dataset"] == "mnist-rot"
+    assert sheet["source"] == "generated"
+    assert Path(sheet["path"]).is_relative_to(data_dir)
+    assert len(sheet["sha256"]) == 64
+    assert sheet["splits"] == {"train": 10_000, "valid": 2_000, "test": 50_000}
+    assert sheet["pixel_mean"] == pytest.approx(0.130, abs=0.002)
+    assert sheet["pixel_std"] == pytest.approx(0.30, abs=0.015)
+    assert sum(sheet["orientations"]) == pytest.approx(1)
+    # Uniform turns leave no orientation out: each of nine near 1/9.
+    np.testing.assert_allclose(sheet["orientations"], 1 / 9, atol=0.01)
+    assert Path(sheet["preview"]).is_file()
+    assert sheet["cached"] is True
+
+
+def test_second_call_computes_and_writes_nothing(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = json.loads(run("--dataset", "mnist", "--json")[1])
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "data").iterdir()}
+
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("orientations are kept")
+
+    monkeypatch.setattr(orientations.OrientationEstimator, "__call__", refuse)
+    second = json.loads(run("--dataset", "mnist", "--json")[1])
+    assert (first.pop("cached"), second.pop("cached")) == (False, True)
+    assert second == first
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "data").iterdir()} == before
+
+
+def test_force_and_a_damaged_preview_are_made_again(run: Run) -> None:
+    sheet = json.loads(run("--dataset", "mnist", "--json")[1])
+    preview = Path(sheet["preview"])
+    whole = preview.read_bytes()
+    preview.write_bytes(whole[:100])
+    assert json.loads(run("--dataset", "mnist", "--json")[1])["cached"] is True
+    assert preview.read_bytes() == whole
+    assert json.loads(run("--dataset", "mnist", "--json", "--force")[1]) == sheet
+
+
+def test_text_is_short_and_says_everything(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("--dataset", "mnist")
+    assert code == 0
+    assert out.startswith("mnist (shipped, seed 0)\n")
+    for part in ("train", "valid", "test", "pixels", "orientations", "sha256", "file", "preview"):
+        assert f"\n  {part} " in out
+    assert "10000 images  0: 974" in out
+    assert "mean 0.1314, std 0.3091" in out
+    assert "0° 13." in out
+    assert "preparing mnist: done" in err
+    assert run("--dataset", "mnist")[1].startswith("mnist (shipped, seed 0), cached\n")
+
+
+def test_all_gives_both(run: Run, data_dir: Path) -> None:
+    sheets = json.loads(run("--dataset", "all", "--json", data_dir=data_dir)[1])["datasets"]
+    assert [(sheet["dataset"], sheet["source"]) for sheet in sheets] == [
+        ("mnist-rot", "generated"),
+        ("mnist", "shipped"),
+    ]
+
+
+def own_file(tmp_path: Path, **changes: Any) -> Path:
+    generator = np.random.default_rng(1)
+    arrays = {"images": generator.random((60, 10, 10)), "labels": np.arange(60) % 15, **changes}
+    np.savez(tmp_path / "mine.npz", **arrays)
+    return tmp_path / "mine.npz"
+
+
+def test_own_images(run: Run, tmp_path: Path) -> None:
+    path = own_file(tmp_path)
+    code, out, _ = run("--source", str(path))
+    assert code == 0
+    assert out.startswith(f"mine ({path}, seed 0)\n")
+    assert "30 images  15 classes of 2 to 2" in out
+    sheet = json.loads(run("--source", str(path), "--json")[1])
+    assert sheet["cached"] is True
+    # 30 tiles of 80 pixels in rows of 12, with gaps of 4.
+    assert imread(sheet["preview"]).shape == (3 * 84 + 4, 12 * 84 + 4, 3)
+
+
+def sentence(result: tuple[int, str, str], code: int = 2) -> str:
+    """The one line that an error prints."""
+    assert result[0] == code
+    assert result[1] == ""
+    lines = result[2].splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+ROW = b" ".join([b"0.5"] * 784) + b" 3\n"
+
+
+@pytest.mark.parametrize(
+    ("second_line", "message"),
+    [
+        (b"0.5 3\n", "train_valid.amat, line 2 has 2 columns, and 785 are expected"),
+        (ROW.replace(b"0.5", b"half", 1), "line 2 has something that is not a number"),
+        (ROW.replace(b"0.5", b"nan"), "line 2, column 1: nan is not a pixel value"),
+        (ROW.replace(b"0.5", b"255"), "line 2, column 1: 255.0 is not a pixel value"),
+        (ROW.replace(b" 3\n", b" 10\n"), "line 2: 10.0 is not a label in 0..9"),
+        (b"", "ends after 1 lines, and 12000 are expected"),
+    ],
+)
+def test_a_bad_line_of_the_archive_is_named(run: Run, tmp_path: Path, second_line: bytes, message: str) -> None:
+    folder = write_folder(tmp_path / "archive", ROW + second_line, ROW)
+    assert message in sentence(run("--source", "official", "--archive", str(folder)))
+    zipped = write_zip(tmp_path / "archive.zip", {TRAIN_VALID_FILE: ROW + second_line, TEST_FILE: ROW})
+    assert "line" in sentence(run("--source", "official", "--archive", str(zipped)))
+
+
+def test_a_missing_or_cut_off_archive_is_named(run: Run, tmp_path: Path) -> None:
+    def message(archive: Path) -> str:
+        return sentence(run("--source", "official", "--archive", str(archive)))
+
+    assert "nowhere.zip is missing: --archive takes" in message(tmp_path / "nowhere.zip")
+    (tmp_path / "empty").mkdir()
+    assert "train_valid.amat is missing: --archive takes" in message(tmp_path / "empty")
+    whole = write_zip(tmp_path / "whole.zip", {TRAIN_VALID_FILE: ROW * 2000, TEST_FILE: ROW})
+    (tmp_path / "cut.zip").write_bytes(whole.read_bytes()[:-100])
+    assert "cut.zip is not a whole zip file" in message(tmp_path / "cut.zip")
+    without = write_zip(tmp_path / "without.zip", {TEST_FILE: ROW})
+    assert "train_valid.amat in" in message(without)
+    assert "is missing" in message(without)
+    bomb = write_zip(tmp_path / "bomb.zip", {f"../{TRAIN_VALID_FILE}": b" " * 400_000_000})
+    assert "more than such a table can have" in message(bomb)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--source", "nothing.npz"], "unknown source 'nothing.npz'"),
+        (["--archive", "x.zip"], "use it with --source official"),
+        (["--dataset", "mnist", "--source", "official"], "mnist ships inside the package"),
+        (["--dataset", "all", "--source", "mine.npz"], "--dataset is not for your own images"),
+    ],
+)
+def test_wrong_requests_exit_with_2(run: Run, arguments: list[str], message: str) -> None:
+    assert message in sentence(run(*arguments))
+
+
+def test_wrong_own_images_exit_with_2(run: Run, tmp_path: Path) -> None:
+    path = own_file(tmp_path, labels=np.array(["cat", "dog"] * 30))
+    assert "number the classes from 0" in sentence(run("--source", str(path)))
+
+
+def test_two_processes_at_once_make_one_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "thetarbm_cli", "--data-dir", str(tmp_path), "prepare-data", "--json"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) for _ in range(2)]
+    sheets = [json.loads(process.communicate()[0]) for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert sorted(sheet.pop("cached") for sheet in sheets) == [False, True]
+    assert sheets[0] == sheets[1]
+    stem = "mnist-rot-generated-seed0"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == [
+        f"{stem}.json",
+        f"{stem}.npz",
+        f"{stem}.png",
+    ]
+
+
+def test_arrows_point_counter_clockwise_from_the_right(tmp_path: Path) -> None:
+    # Four black images with S = 4: arrows to the right, up, left and down.
+    preview_image(np.zeros((4, 28, 28), np.uint8), np.arange(4), tmp_path / "preview.png", support=4)
+    grid = imread(tmp_path / "preview.png")
+    assert grid.shape == (84 + 2 * 4, 4 * 84 + 5 * 4, 3)
+    expected = [(1, 0), (0, -1), (-1, 0), (0, 1)]
+    for index, (x, y) in enumerate(expected):
+        left = 4 + index * 88
+        rows, columns = np.nonzero(grid[4:88, left : left + 84, 0])
+        centre = np.array([columns.mean() - 41.5, rows.mean() - 41.5])
+        along = centre @ (x, y)
+        assert along > 10
+        assert np.abs(centre - along * np.array([x, y])).max() < 1

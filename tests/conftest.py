@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from thetarbm_cli.data.prepared import Prepared, prepare
+
+
+@pytest.fixture(scope="session")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder in which mnist-rot, generated from seed 0, is prepared. Tests only add to it."""
+    folder = tmp_path_factory.mktemp("data")
+    prepare(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mnist_rot(data_dir: Path) -> Prepared:
+    return prepare(data_dir)
+
+
+@pytest.fixture(autouse=True)
+def process_as_before() -> Iterator[None]:
+    """Undo what the command line does to its process, as tests call it in theirs."""
+    logger = logging.getLogger("thetarbm")
+    before = logger.handlers[:], logger.level, logger.propagate
+    on_terminate = signal.getsignal(signal.SIGTERM)
+    yield
+    logger.handlers[:], logger.level, logger.propagate = before
+    signal.signal(signal.SIGTERM, on_terminate)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import lzma
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from thetarbm_cli.data import mnist
+from thetarbm_cli.errors import InputError, ThetaRBMError
+
+# Written out here again, so that the package is not its own witness.
+PUBLISHED_MD5 = {
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
+SHIPPED = Path(mnist.__file__).parent / mnist.SHIPPED
+
+
+def test_shipped_files_are_the_published_ones() -> None:
+    found = {name: hashlib.md5(content).hexdigest() for name, content in mnist.read_shipped_files().items()}
+    assert found == PUBLISHED_MD5
+
+
+def test_shipped_file_is_small() -> None:
+    assert SHIPPED.stat().st_size <= 12_000_000
+
+
+def test_load_gives_train_then_test() -> None:
+    images, labels = mnist.load_mnist()
+    assert images.shape == (70_000, 28, 28)
+    assert images.dtype == labels.dtype == np.uint8
+    # The best known beginnings of the two halves: 5 0 4 1 9 and 7 2 1 0 4.
+    assert labels[:5].tolist() == [5, 0, 4, 1, 9]
+    assert labels[60_000:60_005].tolist() == [7, 2, 1, 0, 4]
+    parts = mnist.read_shipped_files()
+    assert images[60_000:].tobytes() == parts["t10k-images-idx3-ubyte"][16:]
+    assert images[:60_000].tobytes() == parts["train-images-idx3-ubyte"][16:]
+
+
+def test_loaded_arrays_cannot_be_changed_by_accident() -> None:
+    images, _ = mnist.load_mnist()
+    with pytest.raises(ValueError, match="read-only"):
+        images[0, 0, 0] = 1
+
+
+@pytest.mark.parametrize("content", [b"", SHIPPED.read_bytes()[:1000], b"not xz", lzma.compress(b"short", preset=0)])
+def test_a_damaged_installation_is_named(content: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "shipped").mkdir()
+    (tmp_path / mnist.SHIPPED).write_bytes(content)
+    monkeypatch.setattr(mnist, "files", lambda package: tmp_path)
+    with pytest.raises(ThetaRBMError, match="install thetarbm again"):
+        mnist.read_shipped_files()
+
+
+@pytest.fixture(scope="module")
+def build_script() -> ModuleType:
+    path = Path(__file__).parents[2] / "scripts" / "build_mnist.py"
+    spec = importlib.util.spec_from_file_location("build_mnist", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_build_script_checks_and_joins_the_files(build_script: ModuleType, tmp_path: Path) -> None:
+    for name, content in mnist.read_shipped_files().items():
+        (tmp_path / name).write_bytes(content)
+    assert build_script.read_checked(tmp_path) == lzma.decompress(SHIPPED.read_bytes())
+    (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(b"other")
+    with pytest.raises(InputError, match="t10k-labels-idx1-ubyte has the MD5"):
+        build_script.read_checked(tmp_path)
+    (tmp_path / "train-images-idx3-ubyte").unlink()
+    with pytest.raises(InputError, match=r"cannot read .*train-images-idx3-ubyte"):
+        build_script.read_checked(tmp_path)
+
+
+@pytest.mark.slow
+def test_build_script_gives_the_shipped_file(build_script: ModuleType, tmp_path: Path) -> None:
+    for name, content in mnist.read_shipped_files().items():
+        (tmp_path / name).write_bytes(content)
+    build_script.build(tmp_path, tmp_path / "built.xz")
+    assert lzma.decompress((tmp_path / "built.xz").read_bytes()) == lzma.decompress(SHIPPED.read_bytes())

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from thetarbm_cli.data.own import read_own
+from thetarbm_cli.errors import InputError
+
+GENERATOR = np.random.default_rng(0)
+BYTES = GENERATOR.integers(0, 256, (30, 6, 6), dtype=np.uint8)
+LABELS = np.arange(30) % 3
+SPLIT = np.repeat([0, 1, 2], [15, 3, 12])
+
+
+def save(tmp_path: Path, **arrays: Any) -> Path:
+    path = tmp_path / "mine.npz"
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        (BYTES, BYTES),
+        (BYTES.reshape(30, 36), BYTES),
+        (np.asfortranarray(BYTES), BYTES),
+        (BYTES > 100, (BYTES > 100) * np.uint8(255)),
+        ((BYTES / 255).astype(np.float64), (BYTES / 255).astype(np.float32)),
+        ((BYTES / 255).astype(">f8"), (BYTES / 255).astype(np.float32)),
+        (np.asfortranarray((BYTES / 255).astype(">f4")), (BYTES / 255).astype(np.float32)),
+        ((BYTES > 100).astype(np.float16), (BYTES > 100).astype(np.float32)),
+    ],
+)
+def test_images_of_every_kind_become_plain_arrays(tmp_path: Path, images: np.ndarray, expected: np.ndarray) -> None:
+    arrays = read_own(save(tmp_path, images=images, labels=LABELS.astype(">i2"), split=SPLIT))
+    assert np.array_equal(arrays["images"], expected)
+    assert arrays["images"].dtype == expected.dtype
+    assert arrays["images"].flags.c_contiguous
+    assert arrays["images"].dtype.isnative
+    assert np.array_equal(arrays["labels"], LABELS)
+    assert arrays["labels"].dtype == np.int64
+    assert np.array_equal(arrays["split"], SPLIT)
+    assert arrays["split"].dtype == np.uint8
+
+
+def floats(value: float) -> np.ndarray:
+    images = BYTES / 255
+    images[4, 2, 1] = value
+    return images
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"images": np.zeros((30, 6, 7), np.uint8)}, r"the shape \(30, 6, 7\); square images"),
+        ({"images": np.zeros((30, 37), np.uint8)}, r"the shape \(30, 37\); square images"),
+        ({"images": np.zeros((30, 6, 6, 1), np.uint8)}, "square images"),
+        ({"images": np.zeros(30, np.uint8)}, "square images"),
+        ({"images": np.uint8(3)}, "square images"),
+        ({"images": np.zeros((0, 6, 6), np.uint8), "labels": np.zeros(0, int)}, "has no images"),
+        (
+            {"images": np.zeros((30, 1, 1), np.uint8)},
+            "images of 1×1 pixels are not supported, only 4×4 to 256×256",
+        ),
+        ({"images": np.zeros((30, 0), np.uint8)}, "images of 0×0 pixels"),
+        ({"images": np.zeros((30, 257, 257), np.uint8)}, "images of 257×257 pixels"),
+        ({"images": BYTES.astype(np.int64)}, "type int64; store them as uint8, or as floats"),
+        ({"images": BYTES.astype(complex)}, "type complex128"),
+        ({"images": BYTES.astype(str)}, "type <U3"),
+        ({"images": BYTES.astype(float)}, r"not in \[0, 1\]; divide by 255, or store uint8"),
+        ({"images": floats(1.5)}, r"image 4 has the value 1.5, which is not in \[0, 1\]; divide by 255"),
+        ({"images": floats(-0.5)}, r"image 4 has the value -0.5, which is not in \[0, 1\]$"),
+        ({"images": floats(np.nan)}, r"image 4 has the value nan, which is not in \[0, 1\]$"),
+        ({"images": floats(np.inf)}, r"image 4 has the value inf, which is not in \[0, 1\]$"),
+        ({"labels": LABELS[:-1]}, r"labels have the shape \(29,\), and 30 images need \(30,\)"),
+        ({"labels": LABELS[:, None]}, r"labels have the shape \(30, 1\)"),
+        ({"labels": LABELS.astype(str)}, r"labels are of type <U21.*number the classes from 0"),
+        ({"labels": LABELS.astype(float)}, "labels are of type float64"),
+        ({"labels": LABELS - 1}, "labels go from -1 to 1; 0 to 9999 is possible"),
+        ({"labels": LABELS * 10_000}, "labels go from 0 to 20000"),
+        ({"labels": np.zeros(30, int)}, "the train part has only class 0; at least two classes"),
+        ({"split": SPLIT[:-1]}, r"split is int64 of the shape \(29,\); 30 whole numbers"),
+        ({"split": SPLIT.astype(float)}, "split is float64"),
+        ({"split": SPLIT + 1}, "split may hold 0 .* it holds 3"),
+        ({"split": SPLIT - 1}, "split may hold 0 .* it holds -1"),
+        ({"split": np.full(30, 2)}, "the train part is empty"),
+        ({"split": np.zeros(30, int)}, "the test part is empty"),
+        ({"split": np.where(LABELS == 0, 0, 2)}, "the train part has only class 0"),
+        ({"labels": LABELS.astype(object)}, "pickled"),
+    ],
+)
+def test_wrong_files_are_refused_with_a_reason(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    path = save(tmp_path, **{"images": BYTES, "labels": LABELS, "split": SPLIT, **changed})
+    with pytest.raises(InputError, match=message) as caught:
+        read_own(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_without_a_split_one_is_drawn_from_the_seed(tmp_path: Path) -> None:
+    path = save(tmp_path, images=BYTES, labels=LABELS)
+    split = read_own(path, seed=5)["split"]
+    assert np.array_equal(split, read_own(path, seed=5)["split"])
+    assert not np.array_equal(split, read_own(path, seed=6)["split"])
+    for label in range(3):
+        assert np.bincount(split[label == LABELS]).tolist() == [6, 1, 3]
+
+
+def test_too_few_images_to_split_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the test part is empty; give more images"):
+        read_own(save(tmp_path, images=BYTES[:2], labels=LABELS[:2]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"images": BYTES % 2}, "no pixel is above 1 of 255"),
+        (
+            {"labels": np.where(SPLIT == 2, 7, LABELS)},
+            "class 7 is in the test part, but not in the train part",
+        ),
+    ],
+)
+def test_odd_files_are_read_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, changed: dict[str, Any], message: str
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="thetarbm"):
+        read_own(save(tmp_path, **{"images": BYTES, "labels": LABELS, "split": SPLIT, **changed}))
+    assert message in caplog.text
+
+
+DTYPES = ["?", "u1", "i1", "<i4", ">i8", "<f2", "<f4", ">f8", "<c8", "<U3", "<M8[s]", "V4"]
+
+
+@given(
+    st.sampled_from(DTYPES),
+    st.lists(st.integers(0, 6), max_size=4).map(tuple),
+    st.sampled_from(DTYPES),
+    st.booleans(),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+def test_any_arrays_are_read_or_refused(
+    tmp_path: Path, kind: str, shape: tuple[int, ...], label_kind: str, with_split: bool
+) -> None:
+    arrays = {"images": np.zeros(shape, kind), "labels": np.zeros(shape[:1], label_kind)}
+    if with_split:
+        arrays["split"] = np.zeros(shape[:1], label_kind)
+    with contextlib.suppress(InputError):
+        assert read_own(save(tmp_path, **arrays))["images"].dtype in (np.uint8, np.float32)

@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.data.archives import SMALL, table, write_folder, write_zip
+from thetarbm_cli import storage
+from thetarbm_cli.data import recipes
+from thetarbm_cli.data.official import TEST_FILE, TRAIN_VALID_FILE, read_official
+from thetarbm_cli.data.prepared import Prepared, list_prepared, prepare, prepared_summary
+from thetarbm_cli.errors import InputError, ThetaRBMError
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    return prepare(tmp_path_factory.mktemp("original"), "mnist")
+
+
+@pytest.fixture
+def folder(original: Prepared, tmp_path: Path) -> Path:
+    """A data folder with mnist in it that a test may damage."""
+    shutil.copytree(original.path.parent, tmp_path / "data")
+    return tmp_path / "data"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
+
+
+def test_prepared_files_are_plain_and_described(original: Prepared) -> None:
+    assert (original.dataset, original.source, original.seed, original.cached) == (
+        "mnist",
+        "shipped",
+        0,
+        False,
+    )
+    assert names(original.path.parent) == ["mnist-shipped-seed0.json", "mnist-shipped-seed0.npz"]
+    assert hashlib.sha256(original.path.read_bytes()).hexdigest() == original.sha256
+    with np.load(original.path) as arrays:
+        assert arrays["images"].shape == (22_000, 28, 28)
+        assert np.array_equal(arrays["labels"], original.labels)
+        assert np.array_equal(arrays["split"], original.split)
+    sidecar = json.loads(original.path.with_suffix(".json").read_text())
+    assert sidecar["sha256"] == original.sha256
+    assert sidecar["summary"] == prepared_summary(original)
+
+
+def test_second_call_finds_the_same_data(folder: Path, original: Prepared) -> None:
+    found = prepare(folder, "mnist")
+    assert found.cached
+    assert found.sha256 == original.sha256
+    for name in ("images", "labels", "split", "angles"):
+        assert np.array_equal(getattr(found, name), getattr(original, name))
+
+
+def test_force_makes_the_data_again(folder: Path, original: Prepared) -> None:
+    made = prepare(folder, "mnist", force=True)
+    assert not made.cached
+    assert made.sha256 == original.sha256
+
+
+def test_seeds_have_files_of_their_own(folder: Path, original: Prepared) -> None:
+    other = prepare(folder, "mnist", seed=12)
+    assert other.path.name == "mnist-shipped-seed12.npz"
+    assert other.sha256 != original.sha256
+    assert prepare(folder, "mnist").sha256 == original.sha256
+
+
+def test_prepared_data_needs_no_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(target: Path) -> None:
+        raise ThetaRBMError("this folder cannot be written to")
+
+    monkeypatch.setattr(storage, "locked", refuse)
+    assert prepare(folder, "mnist").cached
+
+
+def flip_a_byte(data: Path, sidecar: Path) -> None:
+    content = bytearray(data.read_bytes())
+    content[len(content) // 2] ^= 1
+    data.write_bytes(content)
+
+
+def truncate(data: Path, sidecar: Path) -> None:
+    data.write_bytes(data.read_bytes()[:-1000])
+
+
+def replace_by_other_arrays(data: Path, sidecar: Path) -> None:
+    storage.write_arrays(data, {"images": np.zeros((3, 2)), "other": np.zeros(1)})
+    change_sidecar(sidecar, sha256=storage.sha256_of_file(data))
+
+
+def replace_by_text(data: Path, sidecar: Path) -> None:
+    data.write_bytes(b"not a zip")
+    change_sidecar(sidecar, sha256=storage.sha256_of_file(data))
+
+
+def link_elsewhere(data: Path, sidecar: Path) -> None:
+    elsewhere = data.parent.parent / "elsewhere.npz"
+    elsewhere.write_bytes(b"precious")
+    data.unlink()
+    data.symlink_to(elsewhere)
+
+
+def change_sidecar(sidecar: Path, **changes: Any) -> None:
+    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (flip_a_byte, "its checksum is wrong"),
+        (truncate, "its checksum is wrong"),
+        (lambda data, sidecar: data.write_bytes(b""), "its checksum is wrong"),
+        (lambda data, sidecar: data.unlink(), "the data file is missing"),
+        (link_elsewhere, "its checksum is wrong"),
+        (replace_by_other_arrays, "its arrays are not those of prepared data"),
+        (replace_by_text, "it cannot be read"),
+        (lambda data, sidecar: sidecar.unlink(), "mnist-shipped-seed0.json is missing"),
+        (lambda data, sidecar: sidecar.write_bytes(b""), "mnist-shipped-seed0.json cannot be read"),
+        (lambda data, sidecar: sidecar.write_bytes(b"\xff\x00"), "cannot be read"),
+        (lambda data, sidecar: sidecar.write_bytes(b"[" * 100_000), "cannot be read"),
+        (lambda data, sidecar: sidecar.write_bytes(sidecar.read_bytes()[:-20]), "cannot be read"),
+        (lambda data, sidecar: sidecar.write_text("[1]"), "is not a description of prepared data"),
+        (lambda data, sidecar: sidecar.write_text("{}"), "has no valid 'format'"),
+        (lambda data, sidecar: change_sidecar(sidecar, sha256=3), "has no valid 'sha256'"),
+        (lambda data, sidecar: change_sidecar(sidecar, sha256="0" * 64), "its checksum is wrong"),
+    ],
+)
+def test_damaged_data_is_made_again_with_a_warning(
+    folder: Path,
+    original: Prepared,
+    caplog: pytest.LogCaptureFixture,
+    damage: Callable[[Path, Path], object],
+    reason: str,
+) -> None:
+    data = folder / "mnist-shipped-seed0.npz"
+    damage(data, data.with_suffix(".json"))
+    with caplog.at_level(logging.INFO, logger="thetarbm"):
+        made = prepare(folder, "mnist")
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert reason in caplog.text
+    assert not made.cached
+    assert np.array_equal(made.images, original.images)
+    assert storage.sha256_of_file(data) == made.sha256 == original.sha256
+    assert names(folder) == names(original.path.parent)
+    assert prepare(folder, "mnist").cached
+    if damage is link_elsewhere:
+        assert (folder.parent / "elsewhere.npz").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("changes", [{"format": 0}, {"format": 99, "sha256": None}, {"recipe": {"method": "older"}}])
+def test_outdated_data_is_made_again_without_a_warning(
+    folder: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any]
+) -> None:
+    change_sidecar(folder / "mnist-shipped-seed0.json", **changes)
+    with caplog.at_level(logging.INFO, logger="thetarbm"):
+        assert not prepare(folder, "mnist").cached
+    assert [record.levelno for record in caplog.records] == [logging.INFO]
+    assert "is made again" in caplog.text
+    assert prepare(folder, "mnist").cached
+
+
+@pytest.mark.parametrize("name", ["mnist-shipped-seed0.npz", "mnist-shipped-seed0.json"])
+def test_a_folder_in_the_place_of_a_file_is_named(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    with pytest.raises(ThetaRBMError, match=f"cannot write .*{name}: Is a directory"):
+        prepare(folder, "mnist")
+
+
+def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(seed: int) -> None:
+        raise ThetaRBMError("no luck")
+
+    monkeypatch.setattr(recipes, "generate_mnist", fail)
+    with pytest.raises(ThetaRBMError, match="no luck"):
+        prepare(tmp_path / "data", "mnist")
+    assert names(tmp_path / "data") == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dataset": "fashion"}, "unknown data set 'fashion': choose one of mnist-rot, mnist"),
+        (
+            {"source": "elsewhere"},
+            "unknown source 'elsewhere': use generated, official, or the path of a .npz",
+        ),
+        ({"source": "/"}, "unknown source '/'"),
+        ({"seed": -1}, "the data seed -1 is outside"),
+        ({"seed": 2**32}, "the data seed 4294967296 is outside"),
+        ({"transpose": "maybe"}, "unknown transpose 'maybe'"),
+        ({"archive": Path("x.zip")}, "use it with --source official"),
+        ({"dataset": "mnist", "source": "official"}, "mnist ships inside the package"),
+        ({"source": "shipped"}, "mnist-rot is not shipped"),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        prepare(tmp_path, **options)
+    assert names(tmp_path) == []
+
+
+def test_parts_are_as_models_take_them(mnist_rot: Prepared) -> None:
+    assert mnist_rot.size == 28
+    for name, rows in (
+        ("train", slice(10_000)),
+        ("valid", slice(10_000, 12_000)),
+        ("test", slice(12_000, None)),
+    ):
+        images, labels = mnist_rot.part(name)  # type: ignore[arg-type]
+        assert images.dtype == np.float32
+        assert images.flags.c_contiguous
+        expected = mnist_rot.images[rows].reshape(-1, 784).astype(np.float64) / 255
+        np.testing.assert_allclose(images[:500], expected[:500], atol=1e-7)
+        assert np.array_equal(labels, mnist_rot.labels[rows])
+        assert images.max() == 1.0
+
+
+def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -> None:
+    small = mnist_rot.subset(200, 50, 105)
+    summary = prepared_summary(small)
+    assert summary["splits"] == {"train": 200, "valid": 50, "test": 105}
+    assert set(summary["classes"]["train"].values()) == {20}
+    assert set(summary["classes"]["valid"].values()) == {5}
+    assert set(summary["classes"]["test"].values()) == {10, 11}
+    # Every image with its own label, in the original order: angles are distinct and tell who is who.
+    assert mnist_rot.angles is not None
+    assert small.angles is not None
+    rows = np.flatnonzero(np.isin(mnist_rot.angles, small.angles))
+    assert np.array_equal(small.images, mnist_rot.images[rows])
+    assert np.array_equal(small.labels, mnist_rot.labels[rows])
+    assert np.array_equal(small.split, mnist_rot.split[rows])
+    again = mnist_rot.subset(200, 50, 105)
+    assert np.array_equal(again.images, small.images)
+
+
+def test_subset_of_none_or_too_many_is_all(original: Prepared) -> None:
+    assert prepared_summary(original.subset(None, 99_999, 0))["splits"] == {
+        "train": 10_000,
+        "valid": 2_000,
+        "test": 0,
+    }
+    with pytest.raises(InputError, match="cannot take -1 images"):
+        original.subset(-1, None, None)
+
+
+def test_summary_agrees_with_a_direct_computation(original: Prepared) -> None:
+    summary = prepared_summary(original)
+    pixels = original.images / 255
+    assert summary["pixel_mean"] == pytest.approx(pixels.mean(), abs=1e-12)
+    assert summary["pixel_std"] == pytest.approx(pixels.std(), abs=1e-12)
+    assert summary["classes"]["test"]["7"] == int(((original.labels == 7) & (original.split == 2)).sum())
+
+
+def test_list_names_what_is_whole(folder: Path, original: Prepared) -> None:
+    prepare(folder, "mnist", seed=1)
+    (folder / "mnist-shipped-seed1.json").write_text("{")
+    np.savez(folder / "foreign.npz", x=1)
+    assert list_prepared(folder) == [
+        {
+            "dataset": "mnist",
+            "source": "shipped",
+            "seed": 0,
+            "sha256": original.sha256,
+            "path": str(folder / "mnist-shipped-seed0.npz"),
+            "splits": {"train": 10_000, "valid": 2_000, "test": 10_000},
+        }
+    ]
+    assert list_prepared(folder / "nowhere") == []
+
+
+@pytest.fixture
+def archive(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A small official archive as a folder; while it is there, the official archive is small."""
+    monkeypatch.setattr(recipes, "read_official", functools.partial(read_official, sizes=SMALL))
+    images, labels = mnist_rot.images[:162] / 255, mnist_rot.labels[:162]
+    return write_folder(tmp_path / "archive", table(images[:72], labels[:72]), table(images[72:], labels[72:]))
+
+
+def test_official_data_is_found_again_without_the_archive(archive: Path, tmp_path: Path) -> None:
+    made = prepare(tmp_path / "data", source="official", archive=archive)
+    assert (made.dataset, made.source, made.cached, made.angles) == ("mnist-rot", "official", False, None)
+    assert made.images.dtype == np.float32
+    assert made.part("train")[0].shape == (60, 784)
+    shutil.rmtree(archive)
+    found = prepare(tmp_path / "data", source="official")
+    assert found.cached
+    assert found.sha256 == made.sha256
+    with pytest.raises(InputError, match="is missing: --archive takes"):
+        prepare(tmp_path / "data", source="official", archive=archive)
+
+
+def test_another_archive_or_another_way_round_is_made_anew(archive: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"source": "official", "archive": archive}
+    made = prepare(tmp_path / "data", **options)
+    assert prepare(tmp_path / "data", **options).cached
+    assert prepare(tmp_path / "data", **options, transpose="no").cached
+    swapped = prepare(tmp_path / "data", **options, transpose="yes")
+    assert not swapped.cached
+    assert np.array_equal(swapped.images, made.images.transpose(0, 2, 1))
+    lines = (archive / TEST_FILE).read_bytes().splitlines(keepends=True)
+    (archive / TEST_FILE).write_bytes(b"".join(reversed(lines)))
+    other = prepare(tmp_path / "data", **options)
+    assert not other.cached
+    assert np.array_equal(other.images[72:], made.images[72:][::-1])
+
+
+def test_a_zip_with_another_checksum_is_read_with_a_warning(
+    archive: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    members = {name: (archive / name).read_bytes() for name in (TRAIN_VALID_FILE, TEST_FILE)}
+    zipped = write_zip(tmp_path / "copy.zip", members)
+    with caplog.at_level(logging.WARNING, logger="thetarbm"):
+        prepare(tmp_path / "data", source="official", archive=zipped)
+    assert "copy.zip has another checksum than the published archive; its contents hold" in caplog.text
+
+
+def test_without_an_archive_it_is_downloaded(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+
+    def download(folder: Path, progress: Callable[[int, int], None]) -> Path:
+        asked.append(folder)
+        progress(5, 10)
+        return archive
+
+    monkeypatch.setattr(recipes, "download_archive", download)
+    seen: list[tuple[int, int]] = []
+    made = prepare(tmp_path / "data", source="official", progress=lambda *step: seen.append(step))
+    assert asked == [tmp_path / "data" / "downloads"]
+    assert len(made.images) == 162
+    # One bar from nothing to all: the download is its first half.
+    assert seen[0] == (250, 1000)
+    assert seen[-1] == (1000, 1000)
+    assert seen == sorted(seen)
+
+
+def test_own_images_are_prepared_under_their_name_and_content(tmp_path: Path) -> None:
+    generator = np.random.default_rng(3)
+    mine = tmp_path / "my images.npz"
+    images, labels = generator.random((40, 8, 8)), np.arange(40) % 4
+    np.savez(mine, images=images, labels=labels)
+    made = prepare(tmp_path / "data", source=str(mine))
+    checksum = hashlib.sha256(mine.read_bytes()).hexdigest()
+    assert made.path.name == f"my_images-{checksum[:12]}-seed0.npz"
+    assert (made.dataset, made.source, made.size, made.cached) == ("my_images", str(mine), 8, False)
+    np.testing.assert_allclose(made.images, images, atol=1e-7)
+    assert prepare(tmp_path / "data", source=str(mine)).cached
+    other_seed = prepare(tmp_path / "data", source=str(mine), seed=1)
+    assert not np.array_equal(other_seed.split, made.split)
+    np.savez(mine, images=images[::-1], labels=labels[::-1])
+    changed = prepare(tmp_path / "data", source=str(mine))
+    assert not changed.cached
+    assert np.array_equal(changed.images, made.images[::-1])
+    assert prepared_summary(changed.subset(8, 0, 4))["classes"]["train"] == {"0": 2, "1": 2, "2": 2, "3": 2}

@@ -1,0 +1,230 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.svm import SVC
+
+from tests.measures.digits import digits, sigmoid_features
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.measures.svm import RBFClassifier, classify
+from thetarbm_cli.measures.svm_predict import vote
+
+TRAIN, TEST = 1200, 4000
+
+
+def blobs(counts, width=6, seed=0, spread=1.5):
+    random = np.random.default_rng(seed)
+    centres = random.normal(size=(len(counts), width))
+    labels = np.repeat(np.arange(len(counts)), counts)
+    features = centres[labels] + spread * random.normal(size=(len(labels), width))
+    order = random.permutation(len(labels))
+    return features[order].astype(np.float32), labels[order]
+
+
+def reference(features, labels, C=10.0, gamma=0.02):
+    machine = SVC(C=C, gamma=gamma, decision_function_shape="ovo")
+    return machine.fit(features.astype(np.float64), labels)
+
+
+def assert_same_model(ours, theirs, sign=1):
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+    np.testing.assert_array_equal(ours.support_, theirs.support_)
+    np.testing.assert_array_equal(ours.support_counts_, theirs.n_support_)
+    np.testing.assert_array_equal(ours.support_vectors_, theirs.support_vectors_)
+    np.testing.assert_allclose(ours.dual_coefficients_, sign * theirs.dual_coef_, rtol=0, atol=1e-3)
+    np.testing.assert_allclose(ours.intercept_, sign * theirs.intercept_, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["pixels", "sigmoid"])
+def test_is_the_model_of_svc_on_digits(kind):
+    features, labels = digits(TRAIN + TEST) if kind == "pixels" else sigmoid_features(TRAIN + TEST, 100)
+    train, test = features[:TRAIN], features[TRAIN:]
+    theirs = reference(train, labels[:TRAIN])
+    ours = RBFClassifier().fit(train, labels[:TRAIN])
+    assert_same_model(ours, theirs)
+    decisions = ours.decision_pairs(test)
+    np.testing.assert_allclose(decisions, theirs.decision_function(test.astype(np.float64)), atol=2e-4)
+    np.testing.assert_array_equal(ours.predict(test), theirs.predict(test.astype(np.float64)))
+
+
+@pytest.mark.parametrize(("C", "gamma"), [(0.1, 0.5), (1.0, 0.05), (100.0, 0.02), (10.0, 3.0)])
+def test_is_the_model_of_svc_for_other_settings(C, gamma):
+    features, labels = blobs([40, 25, 60, 31])
+    theirs = reference(features, labels, C, gamma)
+    ours = RBFClassifier(C, gamma).fit(features, labels)
+    assert_same_model(ours, theirs)
+    np.testing.assert_array_equal(ours.predict(features), theirs.predict(features.astype(np.float64)))
+
+
+def test_two_classes_have_the_values_of_svc_with_the_sign_of_libsvm():
+    features, labels = blobs([50, 70])
+    theirs = reference(features, labels)
+    ours = RBFClassifier().fit(features, labels)
+    assert_same_model(ours, theirs, sign=-1)
+    expected = -theirs.decision_function(features.astype(np.float64))[:, None]
+    np.testing.assert_allclose(ours.decision_pairs(features), expected, atol=1e-5)
+    np.testing.assert_array_equal(ours.predict(features), theirs.predict(features.astype(np.float64)))
+
+
+@pytest.mark.parametrize("names", [np.array([3, 7, 9]), np.array([-5, 100, 3]), np.array(["c", "a", "b"])])
+def test_labels_need_not_count_from_zero(names):
+    features, labels = blobs([30, 30, 30])
+    named = names[labels]
+    theirs = reference(features, named)
+    ours = RBFClassifier().fit(features, named)
+    assert_same_model(ours, theirs)
+    np.testing.assert_array_equal(ours.predict(features), theirs.predict(features.astype(np.float64)))
+
+
+def test_ties_are_broken_as_svc_breaks_them():
+    # Far from the data a narrow kernel leaves the vote to the intercepts: three classes can win in a circle.
+    ties = 0
+    for seed in range(40):
+        features, labels = blobs([8, 9, 10], width=2, seed=seed)
+        theirs = reference(features, labels, 10.0, 1.0)
+        ours = RBFClassifier(10.0, 1.0).fit(features, labels)
+        points = np.random.default_rng(seed).uniform(-30, 30, (500, 2)).astype(np.float32)
+        wins = theirs.decision_function(points.astype(np.float64)) > 0
+        votes = np.stack(
+            [wins[:, 0] * 1 + wins[:, 1], ~wins[:, 0] * 1 + wins[:, 2], ~wins[:, 1] * 1 + ~wins[:, 2]]
+        )
+        ties += np.count_nonzero((votes == 1).all(axis=0))
+        np.testing.assert_array_equal(ours.predict(points), theirs.predict(points.astype(np.float64)))
+    assert ties > 0
+
+
+@given(
+    st.integers(2, 5).flatmap(
+        lambda classes: st.tuples(
+            st.just(classes),
+            st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=10, max_size=10),
+        )
+    )
+)
+def test_votes_are_counted_as_in_libsvm(drawn):
+    classes, values = drawn
+    votes, place = [0] * classes, 0
+    for i in range(classes):
+        for j in range(i + 1, classes):
+            votes[i if values[place] > 0 else j] += 1
+            place += 1
+    decisions = np.array([values[:place]])
+    assert vote(decisions, classes).tolist() == [votes.index(max(votes))]
+
+
+def test_features_far_from_zero_and_large_ones_are_computed_in_enough_digits():
+    features, labels = blobs([60, 60, 60], width=20)
+    for moved, gamma in ((features + np.float32(1000), 0.02), (features * np.float32(100), 0.02 / 100)):
+        theirs = reference(moved, labels, gamma=gamma)
+        ours = RBFClassifier(gamma=gamma).fit(moved, labels)
+        assert_same_model(ours, theirs)
+        np.testing.assert_allclose(
+            ours.decision_pairs(moved), theirs.decision_function(moved.astype(np.float64)), atol=1e-4
+        )
+
+
+def test_groups_of_points_far_apart_keep_their_digits():
+    features, labels = blobs([60, 60, 60], width=20, spread=0.5)
+    features[::2] += 2000
+    theirs = reference(features, labels)
+    ours = RBFClassifier().fit(features, labels)
+    assert_same_model(ours, theirs)
+    expected = theirs.decision_function(features.astype(np.float64))
+    np.testing.assert_allclose(ours.decision_pairs(features), expected, atol=1e-5)
+
+
+def test_a_chunk_is_as_good_as_another(monkeypatch):
+    features, labels = blobs([40, 40, 40])
+    classifier = RBFClassifier().fit(features, labels)
+    whole = classifier.decision_pairs(features)
+    monkeypatch.setattr("thetarbm_cli.measures.svm_predict.ROWS_AT_ONCE", 7)
+    np.testing.assert_allclose(classifier.decision_pairs(features), whole, atol=1e-5)
+    monkeypatch.setattr("thetarbm_cli.measures.svm_predict.BLOCK_BYTES", 1)
+    np.testing.assert_allclose(classifier.decision_pairs(features), whole, atol=1e-5)
+    np.testing.assert_array_equal(classifier.predict(features[:1]), classifier.predict(features)[:1])
+
+
+def test_classify_counts_the_errors_of_svc():
+    features, labels = sigmoid_features(TRAIN + TEST, 100)
+    names = np.array([3, 7, 9, 12, 14, 15, 20, 21, 30, 31])[labels]
+    theirs = reference(features[:TRAIN], names[:TRAIN])
+    truth, given = names[TRAIN:], theirs.predict(features[TRAIN:].astype(np.float64))
+    result = classify(features[:TRAIN], names[:TRAIN], features[TRAIN:], truth, C=10.0, gamma=0.02)
+    assert result.classes == theirs.classes_.tolist()
+    assert result.test_error_percent == pytest.approx(100 * np.mean(truth != given), abs=1e-12)
+    for row, name in enumerate(result.classes):
+        assert result.confusion[row] == [
+            int(np.sum((truth == name) & (given == other))) for other in result.classes
+        ]
+        assert result.error_per_class[row] == pytest.approx(100 * np.mean(given[truth == name] != name))
+    assert result.support_vectors == len(theirs.support_)
+
+
+def test_a_class_without_test_images_has_no_error():
+    features, labels = blobs([20, 20, 20])
+    test = labels < 2
+    result = classify(features, labels, features[test], labels[test])
+    assert result.error_per_class[2] is None
+    assert sum(result.confusion[2]) == 0
+
+
+def broken(features, value):
+    features = features.copy()
+    features[3, 2] = value
+    return features
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_features_that_are_not_finite_are_refused(value):
+    features, labels = blobs([20, 20])
+    with pytest.raises(InputError, match="training features hold NaN"):
+        RBFClassifier().fit(broken(features, value), labels)
+    with pytest.raises(InputError, match="given features hold NaN"):
+        RBFClassifier().fit(features, labels).predict(broken(features, value))
+    with pytest.raises(InputError, match="test features hold NaN"):
+        classify(features, labels, broken(features, value), labels)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.zeros(40, dtype=int), "all of class 0"),
+        (np.arange(40) == 7, "class True has one training image"),
+        (np.zeros(39, dtype=int), "40 training images but labels of the shape"),
+        (np.zeros((40, 1), dtype=int), "40 training images but labels of the shape"),
+    ],
+)
+def test_labels_that_cannot_be_learned_are_refused(labels, message):
+    features, _ = blobs([20, 20])
+    with pytest.raises(InputError, match=message):
+        RBFClassifier().fit(features, labels)
+
+
+def test_features_of_another_width_are_refused():
+    features, labels = blobs([20, 20])
+    classifier = RBFClassifier().fit(features, labels)
+    with pytest.raises(InputError, match="5 columns, the training features 6"):
+        classifier.predict(features[:, :5])
+    with pytest.raises(InputError, match="5 columns, the training features 6"):
+        classify(features, labels, features[:, :5], labels)
+    for shape in ((0, 6), (6,), (2, 3, 4), (4, 0)):
+        with pytest.raises(InputError, match="one row for each image"):
+            classifier.predict(np.zeros(shape, dtype=np.float32))
+
+
+def test_test_labels_must_be_known_and_complete():
+    features, labels = blobs([20, 20])
+    with pytest.raises(InputError, match="test images have class 2"):
+        classify(features, labels, features, labels + 1)
+    with pytest.raises(InputError, match="40 test images but labels"):
+        classify(features, labels, features, labels[1:])
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+def test_settings_must_be_positive(value):
+    with pytest.raises(InputError, match=r"C is .*positive"):
+        RBFClassifier(C=value)
+    with pytest.raises(InputError, match=r"gamma is .*positive"):
+        RBFClassifier(gamma=value)
+    with pytest.raises(InputError, match=r"cache_megabytes is .*positive"):
+        RBFClassifier(cache_megabytes=value)
