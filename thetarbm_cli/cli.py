@@ -26,6 +26,7 @@ COMMANDS = {
     "features": ("features", "Write the features of a run to a file."),
     "perturb": ("perturb", "Table 3: test error under perturbed orientations."),
     "verify": ("verify", "Check the paper's lemma and theorem numerically."),
+    "bench": ("bench", "Measure speed as ratios, side by side with other libraries."),
     "info": ("info", "Versions, backend, threads, folders and what is prepared."),
 }
 

@@ -38,8 +38,9 @@ def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.
     degrees : float
         The angle θ. Multiples of 90° give exact permutations of the pixels.
     kind : {"bilinear", "replicated", "nearest"}
-        ``bilinear`` is ``skimage.transform.rotate(order=1, mode="constant")`` as a matrix; ``replicated``
-        has the border repeated outside instead of zeros; ``nearest`` takes one pixel for each. A ``permutation`` exists only for a whole support set: see `rotation_operators`.
+        ``bilinear`` is ``skimage.transform.rotate(order=1, mode="constant")`` as a matrix; ``replicated`` has
+        the border repeated outside instead of zeros; ``nearest`` takes one pixel for each. A ``permutation``
+        exists only for a whole support set: see `rotation_operators`.
 
     Returns
     -------

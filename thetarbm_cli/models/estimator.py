@@ -46,9 +46,7 @@ class BoltzmannEstimator(FittedMachine):
     variances: ClassVar[tuple[str, ...]] = ("fixed", "learned")
 
     @abstractmethod
-    def _fit_inputs(
-        self, images: Images, orientations: Orientations | None
-    ) -> tuple[Images, Orientations | None]:
+    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         """Fit what precedes the machine and return the machine's inputs and groups."""
 
     @abstractmethod
@@ -82,8 +80,7 @@ class BoltzmannEstimator(FittedMachine):
         resume : TrainingState, optional
             A state of an earlier, equal fit to go on from.
         """
-        images = self._check_images(X, reset=True)
-        trainer = self._trainer(images, self._check_orientations(orientations, len(images)))
+        trainer = self.trainer(X, orientations=orientations)
         state = trainer.start()
         if resume is not None:
             self._restore(state, resume, trainer.machine.backend)
@@ -92,16 +89,13 @@ class BoltzmannEstimator(FittedMachine):
 
     def partial_fit(self, X: Any, y: Any = None, *, orientations: Any = None) -> Self:
         """Learn for one more epoch, from these images, with the standardisation of the first call."""
-        first = not hasattr(self, "weights_")
-        if not hasattr(self, "_seed"):
-            self._seed = _integer_seed(self.random_state)
-        images = self._check_images(X, reset=first)
-        given = self._check_orientations(orientations, len(images))
-        if first:
-            trainer = self._trainer(images, given)
+        if not hasattr(self, "weights_"):
+            trainer = self.trainer(X, orientations=orientations)
             state = trainer.start()
         else:
-            inputs, groups = self._inputs(images, given)
+            images = self._check_images(X, reset=False)
+            inputs, groups = self._inputs(images, self._check_orientations(orientations, len(images)))
+            self._seed = _integer_seed(self.random_state)
             trainer = self._trainer_on(inputs, groups, self._parameters())
             state = trainer.start()
             if hasattr(self, "state_"):
@@ -109,11 +103,13 @@ class BoltzmannEstimator(FittedMachine):
         self._finish(trainer, state, state.epoch + 1, None)
         return self
 
-    def _trainer(self, images: Images, orientations: Orientations | None) -> Trainer:
-        """Fit what precedes the machine, make its first parameters and a trainer."""
+    def trainer(self, X: Any, *, orientations: Any = None) -> Trainer:
+        """Fit what precedes the machine and give a trainer before its first epoch, as `fit` runs it."""
+        images = self._check_images(X, reset=True)
+        given = self._check_orientations(orientations, len(images))
         self.check_settings()
         self._seed = _integer_seed(self.random_state)
-        inputs, groups = self._fit_inputs(images, orientations)
+        inputs, groups = self._fit_inputs(images, given)
         return self._trainer_on(inputs, groups, self._initial_parameters(inputs))
 
     def _trainer_on(

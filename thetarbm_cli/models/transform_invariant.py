@@ -79,17 +79,17 @@ class TransformInvariantRBM(ImageRBM):
         return parameters
 
     def _residual(self, inputs: Images) -> float:
-        """Root mean squared distance per pixel of the inputs to H cluster centres."""
+        """Root mean squared distance per pixel of the inputs to H cluster centres, or to half as many as inputs."""
         clusters = MiniBatchKMeans(
-            min(self.hidden, len(inputs)),
+            max(min(self.hidden, len(inputs) // 2), 1),
             random_state=self._seed % 2**32,
             n_init=1,
             batch_size=1024,
             max_iter=10,
         ).fit(inputs)
         residual = float(np.sqrt(clusters.inertia_ / inputs.size))
-        # With as many centres as images there is no residual, and no scale to start from.
-        return residual if residual > 0 else 1.0
+        # Images that are all alike leave no residual but rounding, and no scale to start from.
+        return residual if residual > 1e-3 else 1.0
 
     def _machine(self, backend: Backend, parameters: dict[str, Array]) -> Machine:
         return Machine(

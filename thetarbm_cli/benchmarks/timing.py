@@ -1,0 +1,46 @@
+"""Side-by-side timing: two jobs alternate, so that a noisy machine disturbs both alike."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Job = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Times of two jobs that took turns.
+
+    Attributes
+    ----------
+    seconds, base_seconds : float
+        Median time of each.
+    ratio : float
+        Median over the rounds of the one's time by the other's in the same round.
+    """
+
+    seconds: float
+    base_seconds: float
+    ratio: float
+
+
+def seconds_of(job: Job) -> float:
+    """Time of one call."""
+    started = time.perf_counter()
+    job()
+    return time.perf_counter() - started
+
+
+def compare(job: Job, base: Job, rounds: int) -> Comparison:
+    """Time two jobs in turn, after one call of each to warm up."""
+    job()
+    base()
+    pairs = [(seconds_of(job), seconds_of(base)) for _ in range(rounds)]
+    return Comparison(
+        statistics.median(first for first, _ in pairs),
+        statistics.median(second for _, second in pairs),
+        statistics.median(first / second for first, second in pairs),
+    )
