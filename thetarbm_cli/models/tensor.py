@@ -72,16 +72,16 @@ class TensorInteraction(Interaction):
             return
         xp = self.backend.xp
         rotations, pixels = self.rotations, self.pixels
-        count = len(visible) // 2
-        # Rows: T_d x for every d and pixel; columns: images, positive then negative phase.
-        turned = (self._all_ways @ xp.ascontiguousarray(visible.T)).reshape(rotations, pixels, 2, count)
+        both = len(visible)
+        columns = (self._all_ways @ xp.ascontiguousarray(visible.T)).reshape(rotations, pixels, both)
+        # Row d·2n + i holds T_d x_i: slice k takes d = k - s_i of each image.
+        turned = xp.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(rotations * both, pixels)
+        orientations = xp.concatenate([groups.index, groups.index])
+        images = xp.arange(both)
         for k in range(rotations):
-            right = xp.empty((pixels, 2, count), dtype=visible.dtype)
-            for s, rows in groups.segments:
-                right[:, :, rows] = turned[(k - s) % rotations][:, :, rows]
-            self.backend.accumulate(
-                hidden, right.reshape(pixels, 2 * count).T, increment[k], scale=scale, keep=keep
-            )
+            rows = (k - orientations) % rotations * both + images
+            right = xp.take(turned, rows, axis=0)
+            self.backend.accumulate(hidden, right, increment[k], scale=scale, keep=keep)
 
     def _accumulate_exactly(
         self,
