@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.standin import install
+from thetarbm_cli.backend import CupyBackend
 from thetarbm_cli.data.prepared import Prepared, prepare
 
 
@@ -21,6 +23,13 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def mnist_rot(data_dir: Path) -> Prepared:
     return prepare(data_dir)
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> CupyBackend:
+    """The real CuPy backend on the stand-in for CuPy."""
+    install(monkeypatch)
+    return CupyBackend()
 
 
 @pytest.fixture(autouse=True)

@@ -47,8 +47,8 @@ def test_auto_without_cupy_is_numpy_and_says_why() -> None:
 @pytest.mark.parametrize(
     ("devices", "reason"),
     [
-        (0, "CuPy is installed but finds no CUDA device"),
-        (RuntimeError("no driver"), "no CUDA device answers (RuntimeError: no driver)"),
+        (0, "CuPy finds no CUDA device"),
+        (RuntimeError("no driver"), "no CUDA device answers CuPy (RuntimeError: no driver)"),
     ],
 )
 def test_auto_without_a_device_is_numpy_and_says_why(

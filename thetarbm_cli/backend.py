@@ -183,12 +183,12 @@ def _device_answers() -> tuple[bool, str]:
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
         if count == 0:
-            return False, "CuPy is installed but finds no CUDA device"
+            return False, "CuPy finds no CUDA device"
         # A product needs cuBLAS and a sum of two arrays NVRTC: a driver alone, without these libraries, is not enough.
         unit = cupy.asarray([[1.0, 0.0], [0.0, 1.0]])
         (unit @ unit + unit).sum().item()
     except Exception as error:  # noqa: BLE001  any failure of the driver means: no device
-        return False, f"CuPy is installed but no CUDA device answers ({type(error).__name__}: {error})"
+        return False, f"no CUDA device answers CuPy ({type(error).__name__}: {error})"
     return True, f"CuPy finds {count} CUDA device{'s' if count > 1 else ''}"
 
 

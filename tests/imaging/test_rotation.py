@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from skimage.transform import rotate
 
-from tests.imaging.device import StandInDevice
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_matrix, rotation_operators
 
@@ -135,8 +134,8 @@ def test_operators_are_built_once():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_device_gives_what_the_host_gives(kind):
-    host, device = Rotations(6, 5, kind), Rotations(6, 5, kind, backend=StandInDevice())
+def test_a_device_gives_what_the_host_gives(device, kind):
+    host, device = Rotations(6, 5, kind), Rotations(6, 5, kind, backend=device)
     images, indices = random_images(30, 6), np.arange(30) % 5
     there = device.backend.asarray(images)
     for transpose in (False, True):

@@ -73,18 +73,22 @@ class Session:
 
     @contextmanager
     def progress(self, label: str) -> Iterator[Progress]:
-        """Show progress of one long step: a bar on a terminal, a line at the end in a log."""
-        if self.quiet or not sys.stderr.isatty():
+        """Show progress of one long step: a bar on a terminal, a line at its end in a log; nothing if none is made."""
+        if self.quiet:
             yield lambda done, total: None
-            self.say(f"{label}: done")
-            return
-        with click.progressbar(length=1, label=label, file=sys.stderr, show_eta=True) as bar:
+        elif not sys.stderr.isatty():
+            reported = []
+            yield lambda done, total: reported.append(done)
+            if reported:
+                self.say(f"{label}: done")
+        else:
+            with click.progressbar(length=1, label=label, file=sys.stderr, show_eta=True) as bar:
 
-            def show(done: int, total: int) -> None:
-                bar.length = total
-                bar.update(done - bar.pos)
+                def show(done: int, total: int) -> None:
+                    bar.length = total
+                    bar.update(done - bar.pos)
 
-            yield show
+                yield show
 
 
 pass_session = click.make_pass_decorator(Session)

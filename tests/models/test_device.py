@@ -1,0 +1,286 @@
+"""The models on the stand-in for CuPy: the numbers of the NumPy backend, and no copy that is not asked for."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import thetarbm_cli
+from tests.standin import Ledger, install
+from thetarbm_cli.backend import CupyBackend, NumpyBackend, select_backend
+from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models.groups import Groups
+from thetarbm_cli.models.transform_invariant import REFERENCE
+from thetarbm_cli.models.update import TrainingState
+from thetarbm_cli.models.visible import VisibleUnits
+
+SIDE, IMAGES, BATCH, HIDDEN, TURNS = 8, 25, 6, 5, 4
+COMMON: dict[str, Any] = {"hidden": HIDDEN, "epochs": 3, "batch_size": BATCH, "learning_rate": 0.05}
+TURNING: dict[str, Any] = {**COMMON, "rotations": TURNS}
+NOISY: dict[str, Any] = {"gibbs_steps": 2, "visible_sampling": "sample"}
+LEARNED: dict[str, Any] = {"variance": "learned"}
+BERNOULLI: dict[str, Any] = {"visible": "bernoulli"}
+ON_WEIGHTS: dict[str, Any] = {"sparsity_form": "bias+weights", "sparsity_weight": 1.0, "weight_decay": 1e-3}
+FULL: dict[str, Any] = {"tensor": "full"}
+
+CASES: dict[str, tuple[type[RBM], dict[str, Any]]] = {
+    "rbm": (RBM, COMMON),
+    "rbm, bernoulli, noisy": (RBM, {**COMMON, **BERNOULLI, **NOISY}),
+    "rbm, learned variance, noisy": (RBM, {**COMMON, **LEARNED, **NOISY}),
+    "rbm, sparsity on weights": (RBM, {**COMMON, **ON_WEIGHTS}),
+    "rbm, no sparsity": (RBM, {**COMMON, "sparsity": None, "initial_momentum": 0.5, "momentum_epochs": 2}),
+    "orbm": (OrientedRBM, TURNING),
+    "orbm, bernoulli": (OrientedRBM, {**TURNING, **BERNOULLI, "align": False}),
+    "tirbm": (TransformInvariantRBM, TURNING),
+    "tirbm, bernoulli, noisy": (TransformInvariantRBM, {**TURNING, **BERNOULLI, **NOISY}),
+    "tirbm, learned variance": (TransformInvariantRBM, {**TURNING, **LEARNED, **ON_WEIGHTS}),
+    "tirbm, tracked variance, noisy": (TransformInvariantRBM, {**TURNING, **NOISY, "variance": "tracked"}),
+    "tirbm, of its authors": (TransformInvariantRBM, {**REFERENCE, **TURNING}),
+    "theta, tied": (ThetaRBM, TURNING),
+    "theta, tied, bernoulli, noisy": (ThetaRBM, {**TURNING, **BERNOULLI, **NOISY}),
+    "theta, tied, learned variance": (ThetaRBM, {**TURNING, **LEARNED, **ON_WEIGHTS}),
+    "theta, full": (ThetaRBM, {**TURNING, **FULL}),
+    "theta, full, bernoulli, noisy": (ThetaRBM, {**TURNING, **FULL, **BERNOULLI, **NOISY}),
+    "theta, full, learned variance": (ThetaRBM, {**TURNING, **FULL, **LEARNED, **NOISY, **ON_WEIGHTS}),
+    "theta, full, exact group": (ThetaRBM, {**TURNING, **FULL, **LEARNED, "rotation": "permutation"}),
+    "theta, full, one slice": (ThetaRBM, {**TURNING, **FULL, "rotations": 1}),
+    "theta, full, independent slices": (ThetaRBM, {**TURNING, **FULL, "initial": "independent"}),
+}
+
+
+@pytest.fixture
+def copies(monkeypatch: pytest.MonkeyPatch) -> Ledger:
+    """The stand-in in the place of CuPy, and its counts of copies."""
+    return install(monkeypatch)
+
+
+def images(count: int = IMAGES) -> NDArray[np.float32]:
+    return np.random.default_rng(3).random((count, SIDE * SIDE), dtype=np.float32)
+
+
+def close(actual: Any, expected: Any) -> None:
+    assert isinstance(actual, np.ndarray)
+    np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-5)
+
+
+def results(model: RBM) -> Iterator[tuple[str, Any]]:
+    """All that a user gets from a model: what it learned, and what it says of images."""
+    orientation = {"orientation": model.rotations - 1} if isinstance(model, ThetaRBM) else {}
+    yield from model.to_arrays().items()
+    yield "features", model.transform(images())
+    yield "free energy", model.free_energy(images())
+    yield "reconstruction", model.reconstruct(images())
+    yield "sample", model.sample(3, gibbs_steps=2, **orientation)
+    records = [(record.reconstruction_error, record.mean_activation) for record in model.history_]
+    yield "history", np.array(records)
+
+
+# -- equal numbers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("copies")
+@pytest.mark.parametrize("case", CASES)
+def test_device_gives_the_numbers_of_numpy(case: str) -> None:
+    model, settings = CASES[case]
+    expected = dict(results(model(**settings, backend="numpy").fit(images())))
+    actual = dict(results(model(**settings, backend="cupy").fit(images())))
+    assert actual.keys() == expected.keys()
+    for name in expected:
+        close(actual[name], expected[name])
+
+
+@pytest.mark.usefixtures("copies")
+@pytest.mark.parametrize("case", ["rbm", "tirbm", "theta, tied", "theta, full"])
+def test_training_goes_on_from_a_state_on_the_host(case: str) -> None:
+    model, settings = CASES[case]
+    whole = model(**settings, backend="cupy").fit(images())
+    by_epochs = model(**settings, backend="cupy")
+    for _ in range(settings["epochs"]):
+        by_epochs.partial_fit(images())
+    close(by_epochs.weights_, whole.weights_)
+    shorter = model(**{**settings, "epochs": 2}, backend="cupy").fit(images())
+    resumed = model(**settings, backend="cupy").fit(images(), resume=shorter.state_)
+    np.testing.assert_array_equal(resumed.weights_, whole.weights_)
+
+
+@pytest.mark.usefixtures("copies")
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_of_the_device_stays_in_a_fitted_model(case: str) -> None:
+    model, settings = CASES[case]
+    fitted = model(**settings, backend="cupy").fit(images())
+    state = fitted.state_
+    kept = [*vars(fitted).values(), *state.parameters.values(), *state.increments.values()]
+    assert not any(type(value).__module__.startswith("tests.standin") for value in kept)
+
+
+# -- copies --------------------------------------------------------------------------------------------------
+
+
+def copies_of_epochs(ledger: Ledger, case: str, batch_size: int) -> list[tuple[int, int]]:
+    """Copies to the device and to the host in each epoch of a fit, and at last in all that is around them."""
+    model, settings = CASES[case]
+    after: list[tuple[int, int]] = []
+
+    def monitor(state: TrainingState) -> None:
+        after.append(ledger.totals())
+
+    def fit(epochs: int) -> None:
+        ledger.clear()
+        model(**{**settings, "batch_size": batch_size, "epochs": epochs}, backend="cupy").fit(images(), monitor=monitor)
+
+    fit(0)
+    around = ledger.totals()
+    fit(1)
+    whole = ledger.totals()
+    first = (whole[0] - around[0], whole[1] - around[1])
+    after.clear()
+    fit(4)
+    later = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(after)]
+    return [first, *later, around]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_epoch_copies_its_order_in_and_its_two_numbers_out_whatever_the_batches(copies: Ledger, case: str) -> None:
+    first, *later, around = copies_of_epochs(copies, case, batch_size=IMAGES)
+    assert later == [(1, 1)] * 3
+    # The operators of an exact group go to the device, three arrays each, when they are first asked for.
+    operators = 2 * TURNS if case == "theta, full, exact group" else 0
+    assert first == (1 + 3 * operators, 1 + operators)
+    assert copies_of_epochs(copies, case, batch_size=2) == [first, *later, around]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_copy_is_hidden(copies: Ledger, case: str) -> None:
+    model, settings = CASES[case]
+    fitted = model(**settings, backend="cupy").fit(images())
+    assert len(dict(results(fitted))) > 5
+    # Whether a device answers is asked for each call, whether an operator's indices are sorted when it is made.
+    assert copies.hidden().keys() <= {"item", "canonical format"}
+
+
+def test_a_hidden_copy_in_a_batch_is_found(copies: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    ordinary = VisibleUnits.drive
+
+    def drive(self: VisibleUnits, visible: Any, groups: Groups | None) -> Any:
+        assert float(visible[0, 0]) < 100
+        return ordinary(self, visible, groups)
+
+    monkeypatch.setattr(VisibleUnits, "drive", drive)
+    one_batch, many_batches = (copies_of_epochs(copies, "rbm", batch_size=size) for size in (IMAGES, 2))
+    assert one_batch[1] < many_batches[1]
+    assert copies.hidden()["float"] > 0
+
+
+@pytest.mark.usefixtures("copies")
+def test_a_host_array_in_a_batch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    ordinary = VisibleUnits.drive
+
+    def drive(self: VisibleUnits, visible: Any, groups: Groups | None) -> Any:
+        return ordinary(self, visible + np.zeros(1, dtype=np.float32), groups)
+
+    monkeypatch.setattr(VisibleUnits, "drive", drive)
+    with pytest.raises(TypeError, match=r"Unsupported type <class 'numpy\.ndarray'>"):
+        RBM(**COMMON, backend="cupy").fit(images())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_features_are_copied_in_and_out_once_a_chunk(
+    copies: Ledger, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, settings = CASES[case]
+    fitted = model(**settings, backend="cupy").fit(images())
+    counts = []
+    for chunk in (IMAGES, 5):
+        monkeypatch.setattr("thetarbm_cli.models.inference.CHUNK", chunk)
+        copies.clear()
+        fitted.transform(images())
+        counts.append(copies.totals())
+    per_chunk = 2 if model is ThetaRBM else 1  # images, and for θ their orientations
+    assert counts[1][0] - counts[0][0] == 4 * per_chunk
+    assert counts[1][1] - counts[0][1] == 4
+
+
+# -- the measures --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("copies")
+def test_measures_give_the_numbers_of_numpy() -> None:
+    from thetarbm_cli.measures.gamma import gamma_score
+    from thetarbm_cli.measures.svm import RBFClassifier
+
+    labels = np.arange(60) % 3
+    features = images(60) + labels[:, None].astype(np.float32) / 4
+    expected = RBFClassifier(gamma=0.1).fit(features, labels)
+    actual = RBFClassifier(gamma=0.1, backend=select_backend("cupy")).fit(features, labels)
+    close(actual.decision_pairs(features), expected.decision_pairs(features))
+    np.testing.assert_array_equal(actual.predict(features), expected.predict(features))
+
+    weights = np.random.default_rng(1).standard_normal((SIDE * SIDE, HIDDEN)).astype(np.float32)
+    scores = []
+    for backend in (NumpyBackend(), select_backend("cupy")):
+        placed = backend.asarray(weights)
+        scores.append(
+            gamma_score(
+                lambda batch, placed=placed: batch @ placed,  # type: ignore[misc]
+                images(),
+                size=SIDE,
+                rotations=TURNS,
+                chunk=10,
+                backend=backend,
+            )
+        )
+    close(scores[1].per_unit, scores[0].per_unit)
+    assert scores[1].mean == pytest.approx(scores[0].mean, rel=1e-5)
+
+
+# -- which backend -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("copies")
+@pytest.mark.parametrize(("name", "reason"), [("auto", "CuPy finds 1 CUDA device"), ("cupy", "asked for")])
+def test_the_real_backend_runs_on_the_stand_in(name: str, reason: str) -> None:
+    backend = select_backend(name)
+    assert isinstance(backend, CupyBackend)
+    assert backend.reason == reason
+
+
+def test_a_device_without_its_libraries_is_not_taken(monkeypatch: pytest.MonkeyPatch, copies: Ledger) -> None:
+    cupy: Any = sys.modules["cupy"]
+
+    def no_cublas(left: object, right: object) -> None:
+        raise ImportError("libcublas.so.12 is not found")
+
+    monkeypatch.setattr(cupy.ndarray, "__matmul__", no_cublas)
+    backend = select_backend("auto")
+    assert backend.name == "numpy"
+    assert "libcublas.so.12 is not found" in backend.reason
+
+
+def names_asked_of_xp() -> set[str]:
+    """Every name that the package takes from ``xp``, whether a test comes by it or not."""
+    names = set()
+    for path in Path(thetarbm_cli.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute):
+                holder = node.value
+                if (isinstance(holder, ast.Name) and holder.id == "xp") or (
+                    isinstance(holder, ast.Attribute) and holder.attr == "xp"
+                ):
+                    names.add(node.attr)
+    return names
+
+
+@pytest.mark.usefixtures("copies")
+def test_every_name_asked_of_xp_is_in_the_stand_in() -> None:
+    cupy = sys.modules["cupy"]
+    asked = names_asked_of_xp()
+    assert {"matmul", "take", "exp"} <= asked
+    assert {name for name in asked if not hasattr(cupy, name)} == set()

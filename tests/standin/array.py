@@ -1,0 +1,262 @@
+"""The array of the stand-in: what `cupy.ndarray` lets one do, and its refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.standin.transfers import LEDGER
+
+# What a kernel takes as a scalar argument, without a copy to the device: CuPy's `CScalar`.
+SCALARS = (bool, int, float, complex, np.generic)
+
+
+def on_device(host: Any) -> ndarray:
+    """A new device array; CuPy lays new arrays out row by row, whatever the order of the operands."""
+    return ndarray(np.array(host, order="C", copy=None))
+
+
+def operand(value: Any) -> Any:
+    """What NumPy computes with in place of an argument of a kernel; host arrays are refused as CuPy does."""
+    if isinstance(value, ndarray):
+        return value.host
+    if isinstance(value, SCALARS):
+        return value
+    raise TypeError(f"Unsupported type {type(value)}")
+
+
+def array_operand(value: Any) -> NDArray[Any]:
+    """The same for an argument that CuPy declares as an array: no scalars."""
+    if isinstance(value, ndarray):
+        return value.host
+    raise TypeError(f"Argument has incorrect type (expected cupy.ndarray, got {type(value)})")
+
+
+def index_operand(index: Any) -> tuple[tuple[Any, ...], bool]:
+    """An index for NumPy and whether it gathers; lists and host arrays are copied to the device, silently."""
+    parts: list[Any] = []
+    gathers = False
+    for part in index if isinstance(index, tuple) else (index,):
+        if isinstance(part, ndarray):
+            if part.host.dtype == bool:
+                LEDGER.to_host["mask"] += 1  # the size of the result is the number of True
+            parts.append(part.host)
+            gathers = True
+        elif isinstance(part, list | tuple | np.ndarray):
+            LEDGER.to_device["index"] += 1
+            parts.append(np.asarray(part))
+            gathers = True
+        elif part is None or part is Ellipsis or isinstance(part, int | np.integer | slice):
+            parts.append(part)
+        else:
+            raise IndexError("only integers, slices, ellipsis, None and arrays are valid indices")
+    if Ellipsis not in [part for part in parts if not isinstance(part, np.ndarray)]:
+        parts.append(Ellipsis)  # so that one element is a view without axes and no NumPy scalar
+    return tuple(parts), gathers
+
+
+class Flags:
+    """Layout of an array, CuPy's three flags."""
+
+    def __init__(self, host: NDArray[Any]) -> None:
+        self.c_contiguous: bool = host.flags.c_contiguous
+        self.f_contiguous: bool = host.flags.f_contiguous
+        self.owndata: bool = host.flags.owndata
+
+
+def _binary(name: str) -> Callable[[ndarray, Any], ndarray]:
+    def operator(self: ndarray, other: Any) -> ndarray:
+        return on_device(getattr(np, name)(self.host, operand(other)))
+
+    return operator
+
+
+def _reflected(name: str) -> Callable[[ndarray, Any], ndarray]:
+    def operator(self: ndarray, other: Any) -> ndarray:
+        return on_device(getattr(np, name)(operand(other), self.host))
+
+    return operator
+
+
+def _in_place(name: str) -> Callable[[ndarray, Any], ndarray]:
+    def operator(self: ndarray, other: Any) -> ndarray:
+        getattr(np, name)(self.host, operand(other), out=self.host)
+        return self
+
+    return operator
+
+
+class ndarray:  # noqa: N801  CuPy's name, which libraries look for
+    """An array "on the device": a NumPy array that only this package may touch."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, host: NDArray[Any]) -> None:
+        self.host = host
+
+    # -- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.host.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.host.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.host.ndim
+
+    @property
+    def size(self) -> int:
+        return self.host.size
+
+    @property
+    def nbytes(self) -> int:
+        return self.host.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        return self.host.strides
+
+    @property
+    def flags(self) -> Flags:
+        return Flags(self.host)
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    # -- meeting NumPy ---------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray[Any]:
+        raise TypeError(
+            "Implicit conversion to a NumPy array is not allowed. "
+            "Please use `.get()` to construct a NumPy array explicitly."
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> ndarray:
+        """NumPy's functions and scalars hand over here; host arrays among the operands are refused."""
+        if method != "__call__":
+            raise TypeError(f"the stand-in has no {ufunc.__name__}.{method}")
+        for out in options.pop("out", ()):
+            options["out"] = array_operand(out)
+        return on_device(ufunc(*(operand(value) for value in inputs), **options))
+
+    def _scalar(self, cause: str) -> Any:
+        LEDGER.to_host[cause] += 1
+        return self.host.item()
+
+    def __float__(self) -> float:
+        return float(self._scalar("float"))
+
+    def __int__(self) -> int:
+        return int(self._scalar("int"))
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("bool"))
+
+    def __repr__(self) -> str:
+        LEDGER.to_host["repr"] += 1
+        return repr(self.host)
+
+    def item(self) -> Any:
+        return self._scalar("item")
+
+    def get(self, stream: None = None, order: str = "C", out: Any = None) -> NDArray[Any]:
+        LEDGER.to_host["get"] += 1
+        if out is not None:
+            out[...] = self.host
+            return np.asarray(out)
+        return np.array(self.host, order=order)  # type: ignore[call-overload, no-any-return]
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[ndarray]:
+        if self.ndim == 0:
+            raise TypeError("iteration over a 0-d array")
+        return (self[row] for row in range(len(self)))
+
+    def __getitem__(self, index: Any) -> ndarray:
+        parts, gathers = index_operand(index)
+        part = self.host[parts]
+        return on_device(part) if gathers else ndarray(part)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        parts, gathers = index_operand(index)
+        if isinstance(value, ndarray):
+            self.host[parts] = value.host
+        elif isinstance(value, SCALARS):
+            self.host[parts] = value
+        elif gathers:
+            LEDGER.to_device["assignment"] += 1
+            self.host[parts] = np.asarray(value)
+        else:
+            raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
+
+    # -- layout ----------------------------------------------------------------------------------------------
+
+    @property
+    def T(self) -> ndarray:  # noqa: N802  CuPy's name
+        return ndarray(self.host.T)
+
+    def transpose(self, *axes: int) -> ndarray:
+        return ndarray(self.host.transpose(*axes))
+
+    def reshape(self, *shape: Any, order: Any = "C") -> ndarray:
+        return ndarray(self.host.reshape(*shape, order=order))
+
+    def ravel(self, order: Any = "C") -> ndarray:
+        return ndarray(self.host.ravel(order))
+
+    def copy(self, order: Any = "C") -> ndarray:
+        return ndarray(self.host.copy(order))
+
+    def astype(self, dtype: Any, order: Any = "K", copy: bool = True) -> ndarray:
+        return ndarray(self.host.astype(dtype, order=order, copy=copy))
+
+    def fill(self, value: Any) -> None:
+        self.host.fill(operand(value))
+
+    # -- sums along axes -------------------------------------------------------------------------------------
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> ndarray:
+        return on_device(self.host.sum(axis=axis, dtype=dtype, keepdims=keepdims))
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False) -> ndarray:
+        return on_device(self.host.mean(axis=axis, dtype=dtype, keepdims=keepdims))
+
+    def max(self, axis: Any = None, out: None = None, keepdims: bool = False) -> ndarray:
+        return on_device(self.host.max(axis=axis, keepdims=keepdims))
+
+    def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> ndarray:
+        return on_device(self.host.min(axis=axis, keepdims=keepdims))
+
+    # -- operators -------------------------------------------------------------------------------------------
+
+    def __neg__(self) -> ndarray:
+        return on_device(-self.host)
+
+    def __invert__(self) -> ndarray:
+        return on_device(~self.host)
+
+    def __matmul__(self, other: Any) -> ndarray:
+        return on_device(self.host @ array_operand(other))
+
+    def __rmatmul__(self, other: Any) -> ndarray:
+        return on_device(array_operand(other) @ self.host)
+
+    __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
+    __sub__, __rsub__, __isub__ = _binary("subtract"), _reflected("subtract"), _in_place("subtract")
+    __mul__, __rmul__, __imul__ = _binary("multiply"), _reflected("multiply"), _in_place("multiply")
+    __truediv__, __rtruediv__ = _binary("true_divide"), _reflected("true_divide")
+    __itruediv__ = _in_place("true_divide")
+    __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
+    __mod__, __floordiv__ = _binary("remainder"), _binary("floor_divide")
+    __and__, __or__ = _binary("bitwise_and"), _binary("bitwise_or")
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __eq__, __ne__ = _binary("equal"), _binary("not_equal")  # type: ignore[assignment]
