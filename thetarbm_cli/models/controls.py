@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.inference import Images
@@ -22,6 +23,7 @@ class Pixels(OrientedImageRBM):
 
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """The images themselves, (n, V)."""
+        check_is_fitted(self, "n_features_in_")
         return self._pixels(self._check_images(X, reset=False))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -32,6 +34,10 @@ class Pixels(OrientedImageRBM):
         """The inverse of `to_arrays`."""
         self.n_features_in_ = int(arrays["pixels"][0])
         return self
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_features_in_)
 
     def _pixels(self, images: Images) -> Images:
         return images

@@ -1,4 +1,4 @@
-"""The paper's tensor, literally: S slices, the gradient of an image's slice turned into every other (Eqs. 5–6)."""
+"""The paper's tensor: tied to one matrix, or S slices with every gradient turned into each (Eqs. 5–6)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,45 @@ import scipy.sparse
 from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
 from thetarbm_cli.models.groups import Groups
-from thetarbm_cli.models.interactions import Interaction
+from thetarbm_cli.models.interactions import Interaction, SharedInteraction
+
+
+class TiedInteraction(SharedInteraction):
+    """Slices W_s = R_{φs}(M) = M T_s' of one matrix M in ``weights`` (H, V), ``hidden_bias`` (H,).
+
+    Everything happens in the frame of M: images come as T_s'x, so that W_s x = M (T_s'x), and a reconstruction
+    x̂ = c_s + W_s'h goes back into the frame as T_s'x̂ = T_s'c_s + T_s'T_s (M'h). With an exact group T_s'T_s is
+    the identity; an interpolated rotation forth and back blurs, and the machine sees that as the paper's would.
+
+    Parameters
+    ----------
+    backend, parameters : see `Interaction`
+    size, rotations : int
+        Side of the images; S.
+    kind : str
+        Kind of the rotation operators.
+    """
+
+    def __init__(self, backend: Backend, parameters: dict[str, Array], size: int, rotations: int, kind: str) -> None:
+        super().__init__(backend, parameters)
+        self._there_and_back = [
+            None if _is_identity(operator) else backend.sparse(operator)
+            for operator in (T.T.tocsr() @ T for T in rotation_operators(size, rotations, kind))
+        ]
+
+    def field(self, hidden: Array, groups: Groups | None, out: Array | None = None) -> Array:
+        """T_s'T_s (M'h), (n, V)."""
+        result = super().field(hidden, groups, out)
+        if groups is not None:
+            for s, rows in groups.segments:
+                operator = self._there_and_back[s]
+                if operator is not None:
+                    result[rows] = (operator @ result[rows].T).T
+        return result
+
+
+def _is_identity(matrix: scipy.sparse.csr_matrix) -> bool:
+    return abs(matrix - scipy.sparse.identity(matrix.shape[0], format="csr")).max() == 0
 
 
 class TensorInteraction(Interaction):

@@ -11,9 +11,9 @@ from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.inference import Images, Orientations
-from thetarbm_cli.models.interactions import Interaction, SharedInteraction
+from thetarbm_cli.models.interactions import Interaction
 from thetarbm_cli.models.machine import Machine
-from thetarbm_cli.models.tensor import TensorInteraction
+from thetarbm_cli.models.tensor import TensorInteraction, TiedInteraction
 from thetarbm_cli.models.visible import VisibleUnits
 
 TENSORS = ("tied", "full")
@@ -54,9 +54,7 @@ class ThetaRBM(OrientedImageRBM):
     ((20, 4), (9, 4, 16))
     """
 
-    def __init__(
-        self, hidden: int = 500, *, tensor: str = "tied", initial: str = "rotated", **common: Any
-    ) -> None:
+    def __init__(self, hidden: int = 500, *, tensor: str = "tied", initial: str = "rotated", **common: Any) -> None:
         super().__init__(hidden, **common)
         self.tensor = tensor
         self.initial = initial
@@ -83,15 +81,11 @@ class ThetaRBM(OrientedImageRBM):
         if self.tensor == "tied" and self.initial == "independent":
             raise InputError("independent initial slices need tensor='full': a tied tensor has one matrix")
 
-    def _fit_inputs(
-        self, images: Images, orientations: Orientations | None
-    ) -> tuple[Images, Orientations | None]:
+    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         index = self._orientations(images, orientations)
         return self._in_frame(self._fit_standardiser(images, index, self.rotations), index), index
 
-    def _inputs(
-        self, images: Images, orientations: Orientations | None
-    ) -> tuple[Images, Orientations | None]:
+    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         index = self._orientations(images, orientations)
         return self._in_frame(self._standardised(images, index), index), index
 
@@ -118,6 +112,6 @@ class ThetaRBM(OrientedImageRBM):
         if self.tensor == "full":
             interaction = TensorInteraction(backend, parameters, self.size_, self.rotation)
         else:
-            interaction = SharedInteraction(backend, parameters)
+            interaction = TiedInteraction(backend, parameters, self.size_, self.rotations, self.rotation)
         visible = VisibleUnits(backend, parameters, self.visible)
         return Machine(backend, parameters, visible, interaction, self._group_count())

@@ -134,9 +134,11 @@ class Trainer:
         )
 
     def _record(self, state: TrainingState, error: Array, activation: Array) -> EpochRecord:
-        """Bring an epoch's two numbers to the host and judge them."""
+        """Bring an epoch's numbers to the host and judge them."""
         backend, count = self.machine.backend, len(self.inputs)
-        totals = backend.to_host(backend.xp.stack([error, activation]))
+        # The last update of an epoch shows in no error yet, only in the parameters.
+        sums = [value.sum() for value in state.parameters.values()]
+        totals = backend.to_host(backend.xp.stack([error, activation, *sums]))
         mean_error = float(totals[0]) / (count * self.inputs.shape[1])
         if not np.isfinite(totals).all() or mean_error > self._limit:
             raise DivergenceError(
