@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-slow test-wheel lint format clean
+.PHONY: demo test test-slow test-wheel reproduce smoke schema lint format clean
 
 demo: .venv/demo.stamp
 	./scripts/demo.sh $(BIN)/thetarbm
@@ -15,6 +15,17 @@ test-slow: .venv/dev.stamp
 
 test-wheel:
 	$(PYTHON) scripts/check_wheel.py
+
+# The paper's tables from nothing: hours on two cores; interrupted, it goes on.
+reproduce: .venv/demo.stamp
+	$(BIN)/thetarbm run --profile paper --seeds 3 -j 2 --keep-going
+	$(BIN)/thetarbm tables
+
+smoke: .venv/demo.stamp
+	./scripts/smoke.sh $(BIN)/thetarbm
+
+schema: .venv/dev.stamp
+	$(BIN)/python scripts/build_schema.py
 
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .

@@ -82,6 +82,22 @@ def locked(target: Path) -> Iterator[None]:
         lock.release()
 
 
+def is_locked(target: Path) -> bool:
+    """Whether a process holds the lock that belongs to `target` at this moment."""
+    path = target.with_name(target.name + ".lock")
+    if not path.exists():
+        return False
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        return True
+    except OSError:
+        return False
+    lock.release()
+    return False
+
+
 def sha256_of_file(path: Path) -> str:
     """Hex SHA-256 of a file's content."""
     with path.open("rb") as stream:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import EXIT_FAILED, InputError, ThetaRBMError
+
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.training_run import Workplace
+
+logger = logging.getLogger("thetarbm")
 
 
 @click.command("evaluate")
 @click.argument("runs", nargs=-1, metavar="RUN…")
 @click.option("--all", "every", is_flag=True, help="Every finished run in the results folder.")
-@click.option(
-    "--offset", type=float, default=20.0, show_default=True, help="Δ of the γ-score's rotations, in degrees."
-)
+@click.option("--offset", type=float, default=20.0, show_default=True, help="Δ of the γ-score's rotations, in degrees.")
 @click.option("--grid-search", is_flag=True, help="Also choose C and γ of the SVM on the validation images.")
 @click.option("--force", is_flag=True, help="Measure again what the record has.")
 @json_option
@@ -28,39 +32,54 @@ def command(
     grid_search: bool,
     force: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Measure runs: RBF-SVM test error (C = 10, γ = 0.02) and γ-score on train and test.
 
-    RUN is an id, the beginning of one, or the path of its folder.
+    RUN is an id, the beginning of one, or the path of its folder. With --all, a run that cannot be measured is
+    passed over with a warning, and the exit code is 1.
     """
     from thetarbm_cli.experiments.evaluation import evaluate_run, summary
 
     place = session.workplace()
     if every == bool(runs):
         raise InputError("name the runs to evaluate, or use --all for every finished run")
-    names = finished_runs(place) if every else [place.store.find(run) for run in runs]
+    names = finished_runs(place) if every else named_runs(place, runs)
     rows = []
     for name in names:
-        record, cached = evaluate_run(
-            place,
-            name,
-            offset=offset,
-            search=grid_search,
-            force=force,
-            on_step=lambda step, name=name: session.say(f"{name}: {step}"),  # type: ignore[misc]
-        )
+        try:
+            record, cached = evaluate_run(
+                place,
+                name,
+                offset=offset,
+                search=grid_search,
+                force=force,
+                on_step=lambda step, name=name: session.say(f"{name}: {step}"),  # type: ignore[misc]
+            )
+        except ThetaRBMError as error:
+            if not every:
+                raise
+            logger.warning("%s", error)
+            continue
         rows.append(summary(record, cached))
     if as_json:
         emit_json({"runs": rows})
     else:
         for row in rows:
             _show(row)
+    return 0 if len(rows) == len(names) else EXIT_FAILED
 
 
-def finished_runs(place: Any) -> list[str]:
-    """Ids of the runs that can be measured."""
+def finished_runs(place: Workplace) -> list[str]:
+    """Ids of all runs that are done."""
     records = [place.store.load(run) for run in place.store.identifiers()]
     return [record.run for record in records if record is not None and record.state == "done"]
+
+
+def named_runs(place: Workplace, names: tuple[str, ...]) -> list[str]:
+    """Ids of the runs that a user names; a wrong one is refused before any is measured."""
+    from thetarbm_cli.experiments.recorded import checked_record
+
+    return [checked_record(place, place.store.find(name)).run for name in names]
 
 
 def _show(row: dict[str, Any]) -> None:
@@ -86,9 +105,7 @@ def _show(row: dict[str, Any]) -> None:
 
 
 def _show_numbers(how: str, error: float, gamma_train: float | None, gamma_test: float | None) -> None:
-    click.echo(
-        f"  test error{how} {error:.2f} %   γ train {_gamma(gamma_train)}   γ test {_gamma(gamma_test)}"
-    )
+    click.echo(f"  test error{how} {error:.2f} %   γ train {_gamma(gamma_train)}   γ test {_gamma(gamma_test)}")
 
 
 def _gamma(value: float | None) -> str:

@@ -11,9 +11,7 @@ from thetarbm_cli.commands.session import Session, pass_session
 
 @click.command("features")
 @click.argument("run")
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.npz to write."
-)
+@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.npz to write.")
 @click.option(
     "--images",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),

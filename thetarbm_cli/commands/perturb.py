@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.errors import InputError
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.robustness import Robustness
@@ -28,9 +29,7 @@ class NumberList(click.ParamType):  # type: ignore[type-arg]
         try:
             numbers = tuple(self.kind(word) for word in value.split(","))
         except ValueError:
-            self.fail(
-                f"{value!r} is not a list of {self.kind.__name__} numbers such as {self.low:g},…", param, ctx
-            )
+            self.fail(f"{value!r} is not a list of {self.kind.__name__} numbers such as {self.low:g},…", param, ctx)
         for number in numbers:
             if not self.low <= number <= self.high:
                 self.fail(f"{number} is outside {self.low:g}…{self.high:g}", param, ctx)
@@ -64,7 +63,7 @@ class NumberList(click.ParamType):  # type: ignore[type-arg]
 @click.option("--profile", type=click.Choice(["paper", "quick", "tiny"]), default="paper", show_default=True)
 @click.option("--source", default="generated", show_default=True, help="As for train.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any setting of the model.")
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="As for train.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @json_option
 @pass_session
@@ -84,14 +83,17 @@ def command(
     from thetarbm_cli.experiments.robustness import perturbation_table
     from thetarbm_cli.experiments.settings import parse_assignments
 
+    assigned = parse_assignments(assignments)
+    if assigned.perturbation:
+        raise InputError("the perturbation is set by --n, --p and --scope here, not by --set")
     table = perturbation_table(
         session.workplace(),
         n_values=n_values,
         p_values=p_values,
         scope=scope,
         profile=profile,
-        data={"source": source},
-        parameters=parse_assignments(assignments),
+        data={"source": source, **assigned.data},
+        parameters=assigned.parameters,
         seed=seed,
         processes=jobs,
         on_cell=session.say,
@@ -103,8 +105,9 @@ def command(
 
 
 def _show(table: Robustness, n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:
-    from thetarbm_cli.experiments.robustness import PUBLISHED, PUBLISHED_UNPERTURBED
+    from thetarbm_cli.experiments.robustness import published_table
 
+    paper = published_table()
     errors = {(cell.n, cell.p): cell.test_error_percent for cell in table.cells}
     click.echo("test error in %, the paper's in brackets; * above the unperturbed error")
     click.echo("       " + "".join(f"p = {p:<12g}" for p in p_values))
@@ -112,11 +115,11 @@ def _show(table: Robustness, n_values: tuple[int, ...], p_values: tuple[float, .
         words = []
         for p in p_values:
             ours = _starred(errors[n, p], table.unperturbed_error_percent, 2)
-            published = PUBLISHED.get((n, p))
-            beside = "" if published is None else f" ({_starred(published, PUBLISHED_UNPERTURBED, 1)})"
+            published = paper.errors.get((n, p))
+            beside = "" if published is None else f" ({_starred(published, paper.unperturbed, 1)})"
             words.append(f"{ours}{beside}".ljust(16))
         click.echo(f"n = {n}  " + "".join(words).rstrip())
-    click.echo(f"unperturbed: {table.unperturbed_error_percent:.2f} ({PUBLISHED_UNPERTURBED})")
+    click.echo(f"unperturbed: {table.unperturbed_error_percent:.2f} ({paper.unperturbed})")
 
 
 def _starred(error: float, unperturbed: float, digits: int) -> str:

@@ -33,9 +33,7 @@ class Session:
     quiet: bool
 
     @classmethod
-    def open(
-        cls, data_dir: Path | None, results: Path | None, backend: str, threads: int, quiet: bool
-    ) -> Session:
+    def open(cls, data_dir: Path | None, results: Path | None, backend: str, threads: int, quiet: bool) -> Session:
         """Fill in the default folders and set the number of BLAS threads for this process.
 
         The limit is set in the environment, before NumPy is imported, so that the pools of NumPy and SciPy

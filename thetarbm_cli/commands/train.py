@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Where the images come from: generated, official or your FILE.npz.",
 )
-@click.option(
-    "--tensor", type=click.Choice(["full", "tied"]), help="theta: S slices, or one matrix [default: tied]."
-)
+@click.option("--tensor", type=click.Choice(["full", "tied"]), help="theta: S slices, or one matrix [default: tied].")
 @click.option(
     "--rotation",
     type=click.Choice(["bilinear", "nearest", "replicated", "permutation"]),
@@ -50,7 +48,11 @@ if TYPE_CHECKING:
 @click.option("--hidden", type=int, help="Hidden units [default: 500].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Any other setting of the model."
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any other setting of the model, or of the run as data.KEY and perturbation.KEY.",
 )
 @click.option("--force", is_flag=True, help="Train even if the run is there.")
 @json_option
@@ -75,21 +77,26 @@ def command(
     thetarbm train --model theta --sparsity 0.3
     thetarbm train --model tirbm --preset reference --seed 1
     thetarbm train --model rbm --set learning_rate=0.005 --set visible=bernoulli
+    thetarbm train --model theta --set data.train=1000 --set perturbation.n=1 --set perturbation.p=0.1
     """
     from thetarbm_cli.experiments.settings import parse_assignments, resolve
     from thetarbm_cli.experiments.training_run import train_run
 
     given = {name: value for name, value in settings.items() if value is not None}
+    assigned = parse_assignments(assignments)
     resolved = resolve(
         model,
         profile=profile,
         preset=preset,
-        data={"train_on": train_on, "source": source},
-        parameters={**given, **parse_assignments(assignments)},
+        data={"train_on": train_on, "source": source, **assigned.data},
+        parameters={**given, **assigned.parameters},
+        perturbation=assigned.perturbation,
     )
     started = time.perf_counter()
     with EpochDisplay(session, model) as display:
-        trained = train_run(session.workplace(), resolved, seed, force=force, on_epoch=display)
+        trained = train_run(
+            session.workplace(), resolved, seed, force=force, on_epoch=display, on_data=display.preparing
+        )
     elapsed = time.perf_counter() - started
     if as_json:
         emit_json(_as_json(session, trained))
@@ -105,6 +112,7 @@ class EpochDisplay:
         self.model = model
         self.started = time.perf_counter()
         self.first = 0
+        self.prepares = False
         self.on_terminal = sys.stderr.isatty()
 
     def __enter__(self) -> EpochDisplay:
@@ -113,6 +121,13 @@ class EpochDisplay:
     def __exit__(self, *_: object) -> None:
         if self.on_terminal and self.first and not self.session.quiet:
             click.echo(err=True)
+
+    def preparing(self, done: int, total: int) -> None:
+        """Say once that data is prepared, and leave its time out of the epochs'."""
+        if not self.prepares:
+            self.session.say("preparing the data")
+        self.prepares = True
+        self.started = time.perf_counter()
 
     def __call__(self, record: EpochRecord, epochs: int) -> None:
         """Show one finished epoch."""

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("verify")
-@click.option(
-    "--rotations", type=click.IntRange(2, 72), default=9, show_default=True, help="S of the support set."
-)
+@click.option("--rotations", type=click.IntRange(2, 72), default=9, show_default=True, help="S of the support set.")
 @click.option("--size", type=click.IntRange(4, 40), default=28, show_default=True, help="Side of the images.")
 @json_option
 @pass_session

@@ -202,6 +202,24 @@ def _assemble(recipe: Recipe, target: Path, arrays: dict[str, Any], sha256: str,
     )
 
 
+def prepared_checksum(data_dir: Path, dataset: str, source: str, *, seed: int = 0) -> str | None:
+    """Checksum of data that is prepared here, from its sidecar alone; None if it is not.
+
+    Raises
+    ------
+    InputError
+        If the request makes no sense.
+    """
+    recipe = choose_recipe(data_dir, dataset, source, archive=None, transpose="auto", seed=seed)
+    target = data_dir / f"{recipe.stem}.npz"
+    try:
+        sidecar = read_sidecar(target)
+    except UnusableError:
+        return None
+    fits = all(sidecar["recipe"].get(name) == value for name, value in recipe.wanted.items())
+    return str(sidecar["sha256"]) if fits and target.is_file() else None
+
+
 def prepared_summary(prepared: Prepared) -> dict[str, Any]:
     """Count parts and classes and average the pixels; see `thetarbm_cli.data.summary.summarise`."""
     return summarise(prepared.images, prepared.labels, prepared.split)

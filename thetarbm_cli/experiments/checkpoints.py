@@ -18,6 +18,8 @@ from thetarbm_cli.models.update import EpochRecord, TrainingState
 
 # Checkpoints may take this share of the training time.
 SHARE = 0.02
+# Raise when the arrays or the progress of a checkpoint change their form: older ones are then not used.
+FORMAT = 1
 
 logger = logging.getLogger("thetarbm")
 
@@ -31,14 +33,26 @@ class Checkpointer:
         self.backend = backend
         self.seconds = 0.0
         self._last_cost = 0.0
-        self._last_time = time.perf_counter()
+        self._started = self._last_time = time.perf_counter()
+        self._earlier_seconds = 0.0
+
+    @property
+    def training_seconds(self) -> float:
+        """Time of training so far, with that of the sessions that were cut off."""
+        return self._earlier_seconds + time.perf_counter() - self._started
 
     def __call__(self, state: TrainingState) -> None:
         """Save the state if enough time has passed since the last one to afford it."""
         started = time.perf_counter()
         if self._last_cost > SHARE * (started - self._last_time):
             return
-        self.store.save_checkpoint(self.run, to_arrays(host_state(state, self.backend)))
+        progress = {
+            "format": FORMAT,
+            "run": self.run,
+            "training_seconds": self.training_seconds,
+            "checkpoint_seconds": self.seconds,
+        }
+        self.store.save_checkpoint(self.run, to_arrays(host_state(state, self.backend), progress))
         self._last_time = time.perf_counter()
         self._last_cost = self._last_time - started
         self.seconds += self._last_cost
@@ -49,31 +63,38 @@ class Checkpointer:
         if arrays is None:
             return None
         try:
-            return from_arrays(arrays)
-        except (KeyError, ValueError, TypeError) as error:
-            logger.warning("the checkpoint of %s is damaged and not used: %s", self.run, error)
+            state, progress = from_arrays(arrays)
+            # The id fixes names and shapes of all arrays, so a checkpoint of the same run fits.
+            if (progress["format"], progress["run"]) != (FORMAT, self.run):
+                raise ValueError(f"it is of format {progress['format']} and run {progress['run']}")
+            seconds, self.seconds = float(progress["training_seconds"]), float(progress["checkpoint_seconds"])
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            logger.warning("the checkpoint of %s is not used, training starts anew: %s", self.run, error)
             return None
+        self._earlier_seconds = seconds
+        return state
 
 
-def to_arrays(state: TrainingState) -> dict[str, NDArray[Any]]:
-    """A host state as plain arrays."""
-    progress = {"epoch": state.epoch, "history": [asdict(record) for record in state.history]}
+def to_arrays(state: TrainingState, progress: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """A host state as plain arrays; `progress` is stored with it."""
+    content = {**progress, "epoch": state.epoch, "history": [asdict(record) for record in state.history]}
     return {
-        "progress": np.frombuffer(json.dumps(progress).encode(), dtype=np.uint8),
+        "progress": np.frombuffer(json.dumps(content).encode(), dtype=np.uint8),
         **{f"parameter.{name}": value for name, value in state.parameters.items()},
         **{f"increment.{name}": value for name, value in state.increments.items()},
     }
 
 
-def from_arrays(arrays: dict[str, NDArray[Any]]) -> TrainingState:
+def from_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[TrainingState, dict[str, Any]]:
     """The inverse of `to_arrays`."""
     progress = json.loads(arrays["progress"].tobytes())
-    return TrainingState(
+    state = TrainingState(
         parameters=_under(arrays, "parameter."),
         increments=_under(arrays, "increment."),
         epoch=int(progress["epoch"]),
         history=[EpochRecord(**record) for record in progress["history"]],
     )
+    return state, progress
 
 
 def _under(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

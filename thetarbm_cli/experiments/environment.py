@@ -81,7 +81,5 @@ def _revision() -> dict[str, Any] | None:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    result = subprocess.run(
-        ["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10
-    )
+    result = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
     return result.stdout.strip()

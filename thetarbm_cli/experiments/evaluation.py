@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.rundata import Part, RunData, load_data
-from thetarbm_cli.experiments.settings import ALGORITHM
+from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of
+from thetarbm_cli.experiments.rundata import Part, RunData
 from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.training_run import Workplace, load_model, perturbed_orientations
+from thetarbm_cli.experiments.training_run import Workplace, perturbed_orientations
 from thetarbm_cli.measures.gamma import GammaScore, gamma_score
 from thetarbm_cli.measures.svm import classify, grid_search
 from thetarbm_cli.models.oriented import OrientedRBM
@@ -26,6 +25,8 @@ PENALTY, WIDTH = 10.0, 0.02
 GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
 DEFAULT_OFFSET = 20.0
+# A plain RBM has no support set of its own: it is judged under the paper's.
+GAMMA_ROTATIONS = 9
 
 
 def evaluate_run(
@@ -61,7 +62,7 @@ def evaluate_run(
     Raises
     ------
     InputError
-        If the run failed, is of another algorithm, or its weights are missing.
+        If the run failed, is of another algorithm, its weights are missing, or the offset is out of range.
     """
     with place.store.locked(run):
         record = checked_record(place, run)
@@ -69,12 +70,8 @@ def evaluate_run(
         due = _due(metrics, with_gamma, offset, search)
         if not due:
             return record, True
-        model = load_model(place, record)
-        if model is None:
-            raise InputError(
-                f"the weights of {run} are not in {place.store.path(run)}; train it again: {retrain_command(record)}"
-            )
-        data = _data_of(place, record)
+        model = model_of(place, record)
+        data = data_of(place, record)
         started = time.perf_counter()
         metrics.update(_measure(place, record, model, data, due, offset, on_step))
         if isinstance(model, OrientedRBM):
@@ -86,33 +83,6 @@ def evaluate_run(
         record = record.model_copy(update={"metrics": metrics, "timings": timings})
         place.store.save(record)
         return record, False
-
-
-def checked_record(place: Workplace, run: str) -> RunRecord:
-    """The record of a run that can be measured."""
-    record = place.store.load(run)
-    if record is None:
-        raise InputError(f"the record of {run} in {place.store.path(run)} cannot be used; train it again")
-    if record.state == "failed":
-        raise InputError(f"{run} failed when it was trained ({record.error}), so there is nothing to measure")
-    if record.algorithm != ALGORITHM:
-        raise InputError(
-            f"{run} was made by version {record.algorithm} of the algorithm, this is {ALGORITHM}; "
-            f"train it again: {retrain_command(record)}"
-        )
-    return record
-
-
-def retrain_command(record: RunRecord) -> str:
-    """The command that makes a run again."""
-    settings = record.settings
-    words = ["thetarbm train", f"--model {settings.model}", f"--seed {record.seed}"]
-    if settings.data.train_on != "mnist-rot" and not settings.data.source.endswith(".npz"):
-        words.append(f"--train-on {settings.data.train_on}")
-    if settings.data.source != "generated":
-        words.append(f"--source {settings.data.source}")
-    words += [f"--set {name}={value}" for name, value in settings.parameters.items()]
-    return " ".join(words)
 
 
 def _due(metrics: dict[str, Any], with_gamma: bool, offset: float, search: bool) -> set[str]:
@@ -127,18 +97,6 @@ def _due(metrics: dict[str, Any], with_gamma: bool, offset: float, search: bool)
     return due
 
 
-def _data_of(place: Workplace, record: RunRecord) -> RunData:
-    data = load_data(place.data_dir, record.settings.data)
-    for role, described in record.data.items():
-        if data.checksums[role] != described["sha256"]:
-            raise ThetaRBMError(
-                f"{record.run} was made from a {described['dataset']} with the checksum "
-                f"{described['sha256'][:12]}…, the prepared one here has {data.checksums[role][:12]}…; "
-                "prepare the same data or train again"
-            )
-    return data
-
-
 def _measure(
     place: Workplace,
     record: RunRecord,
@@ -151,15 +109,19 @@ def _measure(
     say = on_step or (lambda step: None)
     metrics: dict[str, Any] = {}
     backend = select_backend(place.backend_name)
+    # γ first: it refuses a wrong offset at once.
+    if "gamma" in due:
+        metrics["gamma"] = {"offset": offset}
+        for role, part in (("train", data.train), ("test", data.test)):
+            say(f"γ on the {role} images")
+            metrics["gamma"][role] = _gamma(model, part()[0], offset)
     if due & {"svm", "grid_search"}:
         train, test = data.train(), data.test()
         say("features")
         train_features, test_features = _svm_features(record, model, train, test)
         if "svm" in due:
             say("SVM")
-            result = classify(
-                train_features, train[1], test_features, test[1], C=PENALTY, gamma=WIDTH, backend=backend
-            )
+            result = classify(train_features, train[1], test_features, test[1], C=PENALTY, gamma=WIDTH, backend=backend)
             metrics["svm"] = {"C": PENALTY, "gamma": WIDTH, **asdict(result)}
         if "grid_search" in due:
             say("grid search on the validation images")
@@ -183,11 +145,6 @@ def _measure(
                 backend=backend,
             )
             metrics["grid_search"] = {**asdict(chosen), "test_error_percent": result.test_error_percent}
-    if "gamma" in due:
-        metrics["gamma"] = {"offset": offset}
-        for role, part in (("train", data.train), ("test", data.test)):
-            say(f"γ on the {role} images")
-            metrics["gamma"][role] = _gamma(model, part()[0], offset)
     return metrics
 
 
@@ -213,10 +170,6 @@ def _gamma(model: RBM, images: NDArray[np.float32], offset: float) -> dict[str, 
     rotations = model.get_params().get("rotations", GAMMA_ROTATIONS)
     score = gamma_score(model.transform, images, size=size, rotations=rotations, offset=offset)
     return as_plain(score)
-
-
-# A plain RBM has no support set of its own: it is judged under the paper's.
-GAMMA_ROTATIONS = 9
 
 
 def as_plain(score: GammaScore) -> dict[str, Any]:

@@ -12,17 +12,14 @@ from thetarbm_cli import storage
 from thetarbm_cli.data.own import read_own_images
 from thetarbm_cli.data.summary import as_unit_floats
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.evaluation import checked_record, retrain_command
-from thetarbm_cli.experiments.rundata import load_data
-from thetarbm_cli.experiments.training_run import Workplace, load_model
+from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of
+from thetarbm_cli.experiments.training_run import Workplace
 
 
 def write_features(place: Workplace, run: str, out: Path, images: Path | None) -> tuple[int, int]:
     """Write features of the run's own data, or of a user's images, to a ``.npz``; (images, units)."""
     record = checked_record(place, run)
-    model = load_model(place, record)
-    if model is None:
-        raise InputError(f"the weights of {run} are missing; train it again: {retrain_command(record)}")
+    model = model_of(place, record)
     arrays: dict[str, NDArray[Any]] = {}
     if images is not None:
         pixels = as_unit_floats(read_own_images(images))
@@ -31,12 +28,11 @@ def write_features(place: Workplace, run: str, out: Path, images: Path | None) -
                 f"{images} has images of {pixels.shape[1]} pixels, but {run} was trained on {model.n_features_in_}"
             )
     else:
-        data = load_data(place.data_dir, record.settings.data).tested
-        pixels = np.concatenate([data.part(name)[0] for name in ("train", "valid", "test")])
-        arrays["labels"] = np.concatenate([data.part(name)[1] for name in ("train", "valid", "test")])
-        arrays["split"] = np.repeat(
-            np.arange(3, dtype=np.uint8), [len(data.part(name)[1]) for name in ("train", "valid", "test")]
-        )
+        data = data_of(place, record)
+        parts = [data.learned.part("train"), data.learned.part("valid"), data.tested.part("test")]
+        pixels = np.concatenate([part for part, _ in parts])
+        arrays["labels"] = np.concatenate([labels for _, labels in parts])
+        arrays["split"] = np.repeat(np.arange(3, dtype=np.uint8), [len(labels) for _, labels in parts])
     features = model.transform(pixels)
     storage.write_arrays(out, {"features": features, **arrays})
     return features.shape[0], features.shape[1]

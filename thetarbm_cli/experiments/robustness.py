@@ -10,20 +10,12 @@ from typing import Any
 from thetarbm_cli.experiments.evaluation import evaluate_run
 from thetarbm_cli.experiments.parallel import each
 from thetarbm_cli.experiments.settings import RunSettings, resolve
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.experiments.training_run import Workplace, train_run
 
 PAPER_N = (1, 2, 3, 4)
 PAPER_P = (0.1, 0.2, 0.3, 0.4)
-
-# Table 3 of the paper, test error in percent, by (n, p).
-PUBLISHED = dict(
-    zip(
-        [(n, p) for n in PAPER_N for p in PAPER_P],
-        (8.9, 9.1, 9.0, 9.6, 8.9, 9.4, 9.3, 11.0, 9.0, 9.9, 10.0, 13.4, 9.0, 10.9, 11.3, 16.1),
-        strict=True,
-    )
-)
-PUBLISHED_UNPERTURBED = 10.31
 
 
 @dataclass(frozen=True)
@@ -43,6 +35,26 @@ class Robustness:
     scope: str
     unperturbed_error_percent: float
     cells: list[Cell]
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """Table 3 of the paper: test errors in percent by (n, p), and the unperturbed one."""
+
+    errors: dict[tuple[int, float], float]
+    unperturbed: float
+
+
+def published_table() -> PublishedTable:
+    """Table 3 as the shipped suite has it."""
+    cells = load_suite(shipped_path(), check_settings=False).cells()
+    table = [cell for cell in cells if "3" in cell.tables]
+    unperturbed = table[0].unperturbed(cells)
+    assert unperturbed is not None
+    return PublishedTable(
+        {(cell.at["n"], cell.at["p"]): cell.published["test_error_percent"] for cell in table},
+        unperturbed.published["test_error_percent"],
+    )
 
 
 def perturbation_table(

@@ -52,11 +52,12 @@ class RunData:
         return _part_of(self.tested, "test")
 
 
-def load_data(
-    data_dir: Path, settings: DataSettings, progress: Callable[[int, int], None] | None = None
-) -> RunData:
+def load_data(data_dir: Path, settings: DataSettings, progress: Callable[[int, int], None] | None = None) -> RunData:
     """Load what a run needs, preparing it first if it is not there."""
-    learned = prepare(data_dir, settings.train_on, settings.source, seed=settings.seed, progress=progress)
+    # mnist ships with the package: "official" is where its counterpart for testing comes from.
+    shipped = settings.train_on == "mnist" and settings.source == "official"
+    source = "shipped" if shipped else settings.source
+    learned = prepare(data_dir, settings.train_on, source, seed=settings.seed, progress=progress)
     tested = learned
     if learned.dataset == "mnist":
         tested = prepare(data_dir, "mnist-rot", settings.source, seed=settings.seed, progress=progress)

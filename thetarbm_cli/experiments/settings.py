@@ -1,20 +1,28 @@
-"""What defines a run: model, data, parameters, perturbation and seed, and the id that follows from them."""
+"""What defines a run: model, data, parameters, perturbation and seed, and the id that follows from them.
+
+The catalogue of models is imported only where it is asked: scikit-learn, which is behind it, takes a while, and
+who only reads records needs no model.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.models.catalogue import check_parameters, defaults_of, preset_of
+from thetarbm_cli.experiments.profiles import Profile, shipped_profiles
 
 # Raise by hand whenever the same settings would give other numbers: every older run is then stale.
 ALGORITHM = 1
 
 Scope = Literal["train", "rbm", "all"]
+# Models whose learning sees orientations, which can be perturbed.
+PERTURBED_MODELS = ("theta", "orbm")
 
 
 class DataSettings(BaseModel):
@@ -53,6 +61,8 @@ class RunSettings(BaseModel):
     @property
     def complete_parameters(self) -> dict[str, Any]:
         """All parameters of the model, defaults included."""
+        from thetarbm_cli.models.catalogue import defaults_of
+
         return {**defaults_of(self.model), **self.parameters}
 
     def canonical(self) -> dict[str, Any]:
@@ -60,6 +70,8 @@ class RunSettings(BaseModel):
 
         Where the images come from is left out: the checksums of the data say what they are.
         """
+        from thetarbm_cli.models.catalogue import defaults_of
+
         defaults = defaults_of(self.model)
         return {
             "model": self.model,
@@ -69,21 +81,10 @@ class RunSettings(BaseModel):
         }
 
 
-# Sizes of a run; the paper profile is the defaults of models and data.
-PROFILES: dict[str, dict[str, dict[str, Any]]] = {
-    "paper": {"data": {}, "parameters": {}},
-    "quick": {
-        "data": {"train": 3000, "valid": 500, "test": 5000},
-        "parameters": {"hidden": 300, "epochs": 10},
-    },
-    "tiny": {"data": {"train": 300, "valid": 100, "test": 300}, "parameters": {"hidden": 40, "epochs": 3}},
-}
-
-
 def resolve(
     model: str,
     *,
-    profile: str = "paper",
+    profile: str | Profile = "paper",
     preset: str = "paper",
     data: dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
@@ -96,34 +97,64 @@ def resolve(
     InputError
         If a name, type or value is wrong.
     """
-    if profile not in PROFILES:
-        raise InputError(f"unknown profile {profile!r}: choose one of {', '.join(PROFILES)}")
-    chosen = {**preset_of(model, preset), **PROFILES[profile]["parameters"], **(parameters or {})}
-    try:
-        return RunSettings(
-            model=model,
-            data=DataSettings(**{**PROFILES[profile]["data"], **(data or {})}),
-            parameters=check_parameters(model, chosen),
-            perturbation=Perturbation(**perturbation) if perturbation else None,
-        )
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(_first_problem(error)) from error
+    from thetarbm_cli.models.catalogue import check_parameters, defaults_of, preset_of
+
+    size = profile if isinstance(profile, Profile) else _shipped_profile(profile)
+    chosen = {**preset_of(model, preset), **size.parameters, **(parameters or {})}
+    if perturbation and model not in PERTURBED_MODELS:
+        raise InputError(f"model {model} sees no orientations to perturb; {' and '.join(PERTURBED_MODELS)} do")
+    defaults = defaults_of(model)
+    checked = check_parameters(model, chosen)
+    return RunSettings(
+        model=model,
+        data=_section(DataSettings, "data", {**size.data.model_dump(exclude_unset=True), **(data or {})}),
+        # One form for equal settings: what is as by default is left out.
+        parameters={name: value for name, value in checked.items() if value != defaults[name]},
+        perturbation=_section(Perturbation, "perturbation", perturbation) if perturbation else None,
+    )
 
 
-def parse_assignments(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Parameters from ``key=value`` words; a value is JSON where it can be, a plain word else."""
-    parameters = {}
+def _shipped_profile(name: str) -> Profile:
+    profiles = shipped_profiles()
+    if name not in profiles:
+        raise InputError(f"unknown profile {name!r}: choose one of {', '.join(profiles)}")
+    return profiles[name]
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """Settings from ``key=value`` words: ``data.x`` and ``perturbation.x`` are the run's, others the model's."""
+
+    parameters: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, Any] = field(default_factory=dict)
+    perturbation: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_assignments(pairs: tuple[str, ...]) -> Assignments:
+    """Settings from ``key=value`` words, the later over the earlier."""
+    assignments = Assignments()
+    sections = {"data": assignments.data, "perturbation": assignments.perturbation}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise InputError(f"--set takes key=value, not {pair!r}")
-        try:
-            parameters[name] = json.loads(text)
-        except json.JSONDecodeError:
-            parameters[name] = None if text.lower() == "none" else text
-    return parameters
+        section, dot, key = name.partition(".")
+        if dot and section in sections:
+            sections[section][key] = _value(name, text)
+        else:
+            assignments.parameters[name] = _value(name, text)
+    return assignments
+
+
+def _value(name: str, text: str) -> Any:
+    """A value is JSON where it can be, a plain word else."""
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError:
+        return None if text.lower() == "none" else text
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"setting {name} must be a finite number, not {text}")
+    return value
 
 
 def run_id(settings: RunSettings, checksums: dict[str, str], seed: int) -> str:
@@ -138,10 +169,14 @@ def run_id(settings: RunSettings, checksums: dict[str, str], seed: int) -> str:
     return f"{settings.model}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _first_problem(error: ValueError) -> str:
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return str(error)
-    first = errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    return f"{place}: {first['msg'].lower()} (given: {first['input']!r})"
+Section = TypeVar("Section", DataSettings, Perturbation)
+
+
+def _section(kind: type[Section], name: str, values: dict[str, Any]) -> Section:
+    """A part of the settings, or an `InputError` that names what is wrong in it."""
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        problem: Any = error.errors()[0]
+        place = ".".join(str(part) for part in (name, *problem["loc"]))
+        raise InputError(f"setting {place}: {problem['msg'].lower()} (given: {problem['input']!r})") from error

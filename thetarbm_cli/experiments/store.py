@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -25,8 +23,6 @@ from thetarbm_cli.experiments.settings import RunSettings
 FORMAT = 1
 
 logger = logging.getLogger("thetarbm")
-
-UNREADABLE = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
 
 
 class RunRecord(BaseModel):
@@ -50,6 +46,7 @@ class RunRecord(BaseModel):
     peak_memory_megabytes: float
     weights_sha256: str | None = None
     metrics: dict[str, Any] | None = None
+    cells: list[str] = []
 
 
 class RunStore:
@@ -76,6 +73,10 @@ class RunStore:
         with storage.locked(self.path(run) / "run"):
             yield
 
+    def is_held(self, run: str) -> bool:
+        """Whether a process works on a run at this moment."""
+        return storage.is_locked(self.path(run) / "run")
+
     def load(self, run: str) -> RunRecord | None:
         """Record of a run; None if there is none that can be used."""
         path = self.path(run) / "run.json"
@@ -93,7 +94,7 @@ class RunStore:
             record = RunRecord.model_validate(content)
             if record.run != run:
                 raise ValueError(f"it belongs to run {record.run}")
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
             logger.warning("%s is damaged or of another version and is not used: %s", path, reason)
             return None
@@ -116,10 +117,10 @@ class RunStore:
         try:
             if storage.sha256_of_file(target) != record.weights_sha256:
                 raise ValueError("its checksum is not the record's")
-            return dict(storage.read_arrays(target))
+            return _read(target)
         except FileNotFoundError:
             return None
-        except UNREADABLE as error:
+        except (OSError, ValueError) as error:
             logger.warning("%s is not used: %s", target, error)
             return None
 
@@ -127,20 +128,25 @@ class RunStore:
         """Write the state after an epoch."""
         storage.write_arrays(self.checkpoint_path(run), arrays)
 
-    def load_checkpoint(self, run: str) -> dict[str, NDArray[np.generic]] | None:
+    def load_checkpoint(self, run: str) -> dict[str, NDArray[Any]] | None:
         """The state after the last saved epoch; None if there is none that can be used."""
         target = self.checkpoint_path(run)
         try:
-            return storage.read_arrays(target)
+            return _read(target)
         except FileNotFoundError:
             return None
-        except UNREADABLE as error:
+        except (OSError, ValueError) as error:
             logger.warning("%s is damaged and not used, training starts anew: %s", target, error)
             return None
 
     def remove_checkpoint(self, run: str) -> None:
         """Forget the checkpoint of a finished run."""
         self.checkpoint_path(run).unlink(missing_ok=True)
+
+    def remove_leftovers(self, run: str) -> None:
+        """Remove what killed processes left half written; only for who holds the run."""
+        for path in self.path(run).glob(".*.part"):
+            path.unlink(missing_ok=True)
 
     def identifiers(self) -> list[str]:
         """Names of all runs that have a record, sorted."""
@@ -154,7 +160,11 @@ class RunStore:
         InputError
             If no run or more than one fits.
         """
-        wanted = Path(name).name if "/" in name else name
+        wanted = name
+        if "/" in name:
+            wanted = Path(name).name
+            if Path(name).resolve().parent != self.folder.resolve():
+                raise InputError(f"{name} is not in {self.folder}; name its results folder with --results")
         matches = [run for run in self.identifiers() if run == wanted]
         matches = matches or [run for run in self.identifiers() if wanted and run.startswith(wanted)]
         if not matches:
@@ -162,3 +172,13 @@ class RunStore:
         if len(matches) > 1:
             raise InputError(f"{name!r} may be any of {', '.join(matches)}: write more of the id")
         return matches[0]
+
+
+def _read(path: Path) -> dict[str, NDArray[Any]]:
+    """Arrays of a file; a ValueError if it is no whole ``.npz``."""
+    try:
+        return dict(storage.read_arrays(path))
+    except OSError:
+        raise
+    except Exception as error:  # foreign bytes can make zipfile and NumPy raise almost anything
+        raise ValueError(f"it is not a whole .npz file ({error})") from error

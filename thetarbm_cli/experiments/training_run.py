@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.checkpoints import Checkpointer
 from thetarbm_cli.experiments.environment import describe_environment, peak_memory_megabytes
 from thetarbm_cli.experiments.perturbation import perturb
@@ -68,23 +67,22 @@ def train_run(
     data = load_data(place.data_dir, settings.data, on_data)
     run = run_id(settings, data.checksums, seed)
     with store.locked(run):
-        record = None if force else usable_record(store, run)
-        if record is not None:
-            return TrainedRun(record, cached=True)
+        stored = store.load(run)
+        if stored is not None and not force and is_usable(store, stored):
+            return TrainedRun(stored, cached=True)
         if force:
             store.remove_checkpoint(run)
-        return TrainedRun(_train(place, settings, seed, run, data, on_epoch), cached=False)
+        return TrainedRun(_train(place, settings, seed, run, data, stored, on_epoch), cached=False)
 
 
-def usable_record(store: RunStore, run: str) -> RunRecord | None:
-    """The record of a run that is done and whose weights are whole."""
-    record = store.load(run)
-    if record is None or record.state != "done":
-        return None
+def is_usable(store: RunStore, record: RunRecord) -> bool:
+    """Whether a run is done and its weights are whole."""
+    if record.state != "done":
+        return False
     if store.load_weights(record) is None:
-        logger.info("the weights of %s are missing here: training it again", run)
-        return None
-    return record
+        logger.info("the weights of %s are missing here: training it again", record.run)
+        return False
+    return True
 
 
 def _train(
@@ -93,17 +91,21 @@ def _train(
     seed: int,
     run: str,
     data: RunData,
+    stored: RunRecord | None,
     on_epoch: EpochObserver | None,
 ) -> RunRecord:
     store, backend = place.store, select_backend(place.backend_name)
+    store.remove_leftovers(run)
     model = build(settings.model, settings.complete_parameters, seed=seed, backend=backend.name)
     checkpointer = Checkpointer(store, run, backend)
     resumed = checkpointer.resume()
     if resumed is not None:
         logger.info("resuming %s after epoch %d", run, resumed.epoch)
+    history: list[EpochRecord] = [] if resumed is None else list(resumed.history)
 
     def monitor(state: TrainingState) -> None:
         checkpointer(state)
+        history[:] = state.history
         if on_epoch is not None:
             on_epoch(state.history[-1], model.epochs)
 
@@ -118,8 +120,9 @@ def _train(
             seeds={"data": settings.data.seed, **{axis: [seed, i] for i, axis in enumerate(AXES) if i}},
             data=data.describe(),
             environment=describe_environment(backend),
+            history=[asdict(epoch) for epoch in history],
             timings={
-                "train_seconds": round(time.perf_counter() - started, 3),
+                "train_seconds": round(checkpointer.training_seconds, 3),
                 "checkpoint_seconds": round(checkpointer.seconds, 3),
             },
             peak_memory_megabytes=peak_memory_megabytes(),
@@ -127,15 +130,20 @@ def _train(
         )
 
     images, _ = data.train()
-    started = time.perf_counter()
     try:
         orientations = perturbed_orientations(model, images, settings, seed)
         model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
-    except ThetaRBMError as error:
-        store.save(record("failed", error=str(error), history=[]))
+    except InputError:
+        # What the user gave is wrong: there is no run that could have failed.
         raise
+    except ThetaRBMError as error:
+        store.save(record("failed", error=str(error)))
+        raise
+    history[:] = model.history_
     checksum = store.save_weights(run, model.to_arrays())
-    finished = record("done", history=[asdict(epoch) for epoch in model.history_], weights_sha256=checksum)
+    # Weights that were lost and are made again are the ones that were measured.
+    metrics = stored.metrics if stored is not None and stored.weights_sha256 == checksum else None
+    finished = record("done", weights_sha256=checksum, metrics=metrics)
     store.save(finished)
     store.remove_checkpoint(run)
     return finished
@@ -150,13 +158,3 @@ def perturbed_orientations(
     n, p = settings.perturbation.n, settings.perturbation.p
     generator = generator_of(seed, "perturbation", n, round(1000 * p), ("train", "test").index(role))
     return perturb(model.orientation_estimator()(images), n, p, model.rotations, generator)
-
-
-def load_model(place: Workplace, record: RunRecord) -> RBM | None:
-    """The fitted model of a run; None if its weights are missing or damaged."""
-    arrays = place.store.load_weights(record)
-    if arrays is None:
-        return None
-    settings = record.settings
-    model = build(settings.model, settings.complete_parameters, seed=record.seed, backend=place.backend_name)
-    return model.load_arrays(arrays)

@@ -45,7 +45,7 @@ class TiedInteraction(SharedInteraction):
 
 
 def _is_identity(matrix: scipy.sparse.csr_matrix) -> bool:
-    return abs(matrix - scipy.sparse.identity(matrix.shape[0], format="csr")).max() == 0
+    return bool(abs(matrix - scipy.sparse.identity(matrix.shape[0], format="csr")).max() == 0)
 
 
 class TensorInteraction(Interaction):

@@ -11,7 +11,7 @@ from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.inference import Images, Orientations
-from thetarbm_cli.models.interactions import Interaction
+from thetarbm_cli.models.interactions import Interaction, SharedInteraction
 from thetarbm_cli.models.machine import Machine
 from thetarbm_cli.models.tensor import TensorInteraction, TiedInteraction
 from thetarbm_cli.models.visible import VisibleUnits
@@ -111,7 +111,10 @@ class ThetaRBM(OrientedImageRBM):
         interaction: Interaction
         if self.tensor == "full":
             interaction = TensorInteraction(backend, parameters, self.size_, self.rotation)
-        else:
+        elif self.visible == "gaussian":
             interaction = TiedInteraction(backend, parameters, self.size_, self.rotations, self.rotation)
+        else:
+            # T_s'σ(c_s + W_s'h) has no form in the frame of M: there the machine is an RBM of its own.
+            interaction = SharedInteraction(backend, parameters)
         visible = VisibleUnits(backend, parameters, self.visible)
         return Machine(backend, parameters, visible, interaction, self._group_count())

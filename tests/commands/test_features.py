@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import MODELS, Command, parts_of, place_of, rewrite, run_of
+from thetarbm_cli.experiments.recorded import checked_record, model_of
+from thetarbm_cli.experiments.store import RunStore
+
+
+def features_of(small_data: Path, results: Path, run: str, images: np.ndarray) -> np.ndarray:
+    place = place_of(small_data, results)
+    return model_of(place, checked_record(place, run)).transform(images)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_file_holds_the_features_of_the_run_s_data(
+    thetarbm: Command, small_data: Path, trained: Path, tmp_path: Path, model: str
+) -> None:
+    run, out = run_of(trained, model), tmp_path / "new folder" / "features.npz"
+    outcome = thetarbm("features", run, "--out", str(out), results=trained)
+    assert outcome.code == 0
+    units = 784 if "pixels" in model else 40
+    assert outcome.out == f"{out}: 700 images × {units} features\n"
+    parts = parts_of(small_data)
+    with np.load(out, allow_pickle=False) as archive:
+        assert set(archive.files) == {"features", "labels", "split"}
+        np.testing.assert_array_equal(np.bincount(archive["split"]), [300, 100, 300])
+        assert archive["features"].dtype == np.float32
+        for number, (images, labels) in enumerate(parts.values()):
+            rows = archive["split"] == number
+            np.testing.assert_array_equal(archive["labels"][rows], labels)
+            np.testing.assert_allclose(
+                archive["features"][rows], features_of(small_data, trained, run, images), rtol=1e-4, atol=1e-6
+            )
+
+
+def test_training_on_mnist_gives_features_of_what_it_learned_and_is_tested_on(
+    thetarbm: Command, small_data: Path, tmp_path: Path
+) -> None:
+    run = thetarbm("train", "--model", "pixels", "--profile", "tiny", "--train-on", "mnist", "--json").json["run"]
+    assert thetarbm("features", run, "--out", str(tmp_path / "f.npz")).code == 0
+    upright, turned = parts_of(small_data, "mnist"), parts_of(small_data)
+    expected = np.concatenate([upright["train"][0], upright["valid"][0], turned["test"][0]])
+    with np.load(tmp_path / "f.npz") as archive:
+        np.testing.assert_allclose(archive["features"], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "float", "flat"])
+def test_features_of_a_user_s_images(
+    thetarbm: Command, small_data: Path, trained: Path, tmp_path: Path, kind: str
+) -> None:
+    images, labels = parts_of(small_data)["test"]
+    squares = images[:20].reshape(-1, 28, 28)
+    given = {"uint8": np.round(squares * 255).astype(np.uint8), "float": squares, "flat": images[:20]}[kind]
+    np.savez(tmp_path / "images.npz", images=given, labels=labels[:20])
+    run, out = run_of(trained, "theta"), tmp_path / "f.npz"
+    outcome = thetarbm(
+        *("features", "theta", "--out", str(out), "--images", str(tmp_path / "images.npz")), results=trained
+    )
+    assert outcome.code == 0
+    with np.load(out) as archive:
+        assert archive.files == ["features"]
+        np.testing.assert_allclose(
+            archive["features"], features_of(small_data, trained, run, images[:20]), rtol=1e-4, atol=1e-6
+        )
+
+
+def wrong_file(path: Path, kind: str) -> None:
+    images = np.zeros((3, 28, 28), dtype=np.float32)
+    match kind:
+        case "width":
+            np.savez(path, images=np.zeros((3, 20, 20), dtype=np.uint8))
+        case "NaN":
+            images[1, 2, 3] = np.nan
+            np.savez(path, images=images)
+        case "range":
+            np.savez(path, images=images + 7)
+        case "not square":
+            np.savez(path, images=np.zeros((3, 28, 27)))
+        case "empty":
+            np.savez(path, images=images[:0])
+        case "no images":
+            np.savez(path, pictures=images)
+        case "objects":
+            np.savez(path, images=np.array([None, None]))
+        case "text":
+            path.write_text("not a file of arrays")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("width", ["400 pixels", "trained on 784"]),
+        ("NaN", ["image 1", "nan"]),
+        ("range", ["7.0", "[0, 1]"]),
+        ("not square", ["(3, 28, 27)", "square"]),
+        ("empty", ["no images"]),
+        ("no images", ["no array 'images'"]),
+        ("objects", ["pickled"]),
+        ("text", ["not a readable .npz"]),
+    ],
+)
+def test_wrong_images_are_one_sentence_and_write_nothing(
+    thetarbm: Command, trained: Path, tmp_path: Path, kind: str, words: list[str]
+) -> None:
+    images = tmp_path / "images.npz"
+    wrong_file(images, kind)
+    outcome = thetarbm("features", "theta", "--out", str(tmp_path / "f.npz"), "--images", str(images), results=trained)
+    outcome.assert_refused("images.npz", *words)
+    assert [path.name for path in tmp_path.iterdir()] == ["images.npz"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["theta"], ["--out"]),
+        (["nothing", "--out", "f.npz"], ["no run 'nothing'"]),
+        (["theta", "--out", "f.npz", "--images", "missing.npz"], ["missing.npz"]),
+        (["theta", "--out", "."], ["--out", "directory"]),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage(
+    thetarbm: Command,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    words: list[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    thetarbm("features", *arguments, results=trained).assert_refused(*words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_run_and_missing_weights_are_refused(thetarbm: Command, trained: Path, tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "f.npz"
+    shutil.copytree(trained, results)
+    RunStore(results).weights_path(run_of(results, "theta")).unlink()
+    thetarbm("features", "theta", "--out", str(out)).assert_refused("weights", "thetarbm train --model theta")
+    rewrite(results, run_of(results, "rbm"), {"state": "failed", "error": "diverged"})
+    thetarbm("features", "rbm", "--out", str(out)).assert_refused("failed", "diverged")
+    assert not out.exists()
+
+
+def test_features_of_other_data_than_the_run_s_are_refused(
+    thetarbm: Command, trained: Path, tmp_path: Path, data_dir: Path
+) -> None:
+    out = tmp_path / "f.npz"
+    outcome = thetarbm("features", "theta", "--out", str(out), results=trained, data_dir=data_dir)
+    outcome.assert_refused("checksum", code=1)
+    assert not out.exists()
+
+
+def test_failure_while_writing_leaves_the_old_file(
+    thetarbm: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "f.npz"
+    out.write_bytes(b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("numpy.lib.format.write_array_header_1_0", full)
+    thetarbm("features", "rbm", "--out", str(out), results=trained).assert_refused("No space left on device", code=1)
+    assert out.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["f.npz"]

@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
+from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.commands import train as train_command
+from thetarbm_cli.commands.session import Session
+from thetarbm_cli.data.prepared import prepare
+from thetarbm_cli.models.catalogue import defaults_of
+from thetarbm_cli.models.update import EpochRecord
+
+FIELDS = {
+    "run": str,
+    "model": str,
+    "settings": dict,
+    "seed": int,
+    "cached": bool,
+    "path": str,
+    "weights": str,
+    "epochs": int,
+    "seconds": float,
+    "reconstruction_error": float,
+    "mean_activation": float,
+}
+
+
+@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
+def test_json_is_as_documented_and_the_second_time_cached(thetarbm: Command, tmp_path: Path, model: str) -> None:
+    arguments = ("train", "--model", model, "--sparsity", "0.2", "--profile", "tiny", "--json")
+    first = thetarbm(*arguments)
+    assert first.code == 0
+    sheet = first.json
+    assert {name: type(value) for name, value in sheet.items()} == FIELDS
+    assert (sheet["model"], sheet["seed"], sheet["cached"], sheet["epochs"]) == (model, 0, False, 3)
+    assert sheet["settings"]["parameters"] == {**defaults_of(model), "hidden": 40, "epochs": 3, "sparsity": 0.2}
+    assert sheet["path"] == str(tmp_path / "results" / "runs" / sheet["run"])
+    assert sheet["weights"] == f"{sheet['path']}/weights.npz"
+    assert Path(sheet["weights"]).is_file()
+    assert sheet["reconstruction_error"] > 0
+    assert 0 < sheet["mean_activation"] < 1
+    second = thetarbm(*arguments)
+    assert second.json == {**sheet, "cached": True}
+    assert "epoch" not in second.err
+
+
+@pytest.mark.parametrize("model", ["pixels", "aligned-pixels"])
+def test_controls_learn_nothing(thetarbm: Command, model: str) -> None:
+    sheet = thetarbm("train", "--model", model, "--profile", "tiny", "--json").json
+    assert (sheet["epochs"], sheet["reconstruction_error"], sheet["mean_activation"]) == (0, None, None)
+    assert thetarbm("train", "--model", model, "--profile", "tiny", "--json").json["cached"] is True
+
+
+def test_people_read_epochs_and_what_to_do_next(thetarbm: Command) -> None:
+    first = thetarbm("train", "--model", "theta", "--profile", "tiny")
+    run = re.search(r"^run +(theta-[0-9a-f]{12}) \(trained in [\d.]+ s\)$", first.out, re.MULTILINE)
+    assert run is not None
+    assert f"evaluate  thetarbm evaluate {run[1]}\n" in first.out
+    assert re.search(rf"^path +\S+/runs/{run[1]}$", first.out, re.MULTILINE)
+    lines = [line for line in first.err.splitlines() if "epoch" in line]
+    assert len(lines) == 3
+    number = r"\d+\.\d+"
+    for epoch, line in enumerate(lines, start=1):
+        assert re.fullmatch(
+            rf"theta epoch {epoch}/3  reconstruction error {number}  mean activation {number} +\d+ s left", line
+        )
+    second = thetarbm("train", "--model", "theta", "--profile", "tiny")
+    assert f"run       {run[1]} (cached)\n" in second.out
+    assert second.err == ""
+
+
+def test_quiet_says_nothing_but_the_result(thetarbm: Command) -> None:
+    outcome = thetarbm("--quiet", "train", "--model", "rbm", "--profile", "tiny")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("run ")
+
+
+def test_id_does_not_depend_on_order_or_folders(thetarbm: Command, small_data: Path, tmp_path: Path) -> None:
+    options = (
+        ("--model", "theta"),
+        ("--profile", "tiny"),
+        ("--sparsity", "0.1"),
+        ("--set", "momentum=0.5"),
+        ("--set", "batch_size=30"),
+        ("--seed", "3"),
+    )
+    shutil.copytree(small_data, tmp_path / "elsewhere")
+    runs = set()
+    for number, order in enumerate([options, options[::-1], options[3:] + options[:3]]):
+        sheet = thetarbm(
+            "train",
+            "--json",
+            *itertools.chain(*order),
+            results=tmp_path / f"results {number}",
+            data_dir=tmp_path / "elsewhere" if number else small_data,
+        ).json
+        runs.add(sheet["run"])
+        assert sheet["cached"] is False
+    assert len(runs) == 1
+
+
+def test_id_does_not_depend_on_how_a_setting_is_given(thetarbm: Command) -> None:
+    common = ("train", "--model", "theta", "--json", "--profile")
+    ways = [
+        ("tiny", "--epochs", "2", "--hidden", "7", "--tensor", "full", "--rotation", "nearest"),
+        ("tiny", "--set", "epochs=2", "--set", "hidden=7", "--set", "tensor=full", "--set", "rotation=nearest"),
+        (
+            *("paper", "--set", "data.train=300", "--set", "data.valid=100", "--set", "data.test=300"),
+            *("--epochs", "2", "--hidden", "7", "--tensor", "full", "--rotation", "nearest"),
+            *("--set", "momentum=0.9", "--sparsity", "0.3", "--set", "standardise=none"),
+        ),
+    ]
+    sheets = [thetarbm(*common, *way).json for way in ways]
+    assert {sheet["run"] for sheet in sheets} == {sheets[0]["run"]}
+    assert [sheet["cached"] for sheet in sheets] == [False, True, True]
+
+
+def test_set_wins_over_the_option_and_the_later_over_the_earlier(thetarbm: Command) -> None:
+    sheet = thetarbm(
+        *("train", "--model", "rbm", "--profile", "tiny", "--json"),
+        *("--hidden", "3", "--set", "hidden=4", "--set", "hidden=5"),
+    ).json
+    assert sheet["settings"]["parameters"]["hidden"] == 5
+
+
+def test_presets(thetarbm: Command) -> None:
+    sheet = thetarbm("train", "--model", "tirbm", "--preset", "reference", "--profile", "tiny", "--json").json
+    parameters = sheet["settings"]["parameters"]
+    assert (parameters["batch_size"], parameters["variance"], parameters["epochs"]) == (200, "tracked", 3)
+    thetarbm("train", "--model", "rbm", "--preset", "reference").assert_refused("rbm", "reference", "paper")
+
+
+def test_tied_weights_are_one_matrix_and_full_ones_slices(thetarbm: Command) -> None:
+    shapes = {}
+    for tensor in ("tied", "full"):
+        sheet = thetarbm(
+            "train", "--model", "theta", "--profile", "tiny", "--hidden", "4", "--tensor", tensor, "--json"
+        ).json
+        with np.load(sheet["weights"], allow_pickle=False) as archive:
+            shapes[tensor] = archive["weights"].shape
+            assert {archive[name].dtype for name in archive.files} == {np.dtype(np.float32)}
+    assert shapes == {"tied": (4, 784), "full": (9, 4, 784)}
+
+
+WRONG = [
+    (["--set", "colour=red"], ["theta", "no setting 'colour'", "learning_rate"]),
+    (["--set", "hidden=many"], ["hidden", "whole number", "'many'"]),
+    (["--set", "hidden=1.5"], ["hidden", "whole number", "1.5"]),
+    (["--set", "learning_rate=fast"], ["learning_rate", "number", "'fast'"]),
+    (["--set", "standardise=1"], ["standardise", "true or false", "1"]),
+    (["--set", "tensor=2"], ["tensor", "word", "2"]),
+    (["--set", "tensor=half"], ["tensor", "tied, full", "'half'"]),
+    (["--set", "learning_rate"], ["key=value", "learning_rate"]),
+    (["--sparsity", "0"], ["sparsity", "between 0 and 1", "0.0"]),
+    (["--sparsity", "1"], ["sparsity", "between 0 and 1", "1.0"]),
+    (["--sparsity", "nan"], ["sparsity", "between 0 and 1", "nan"]),
+    (["--epochs", "-1"], ["epochs", "0 or above", "-1"]),
+    (["--hidden", "0"], ["hidden", "1 or above", "0"]),
+    (["--set", "learning_rate=0"], ["learning_rate", "above 0", "0.0"]),
+    (["--set", "learning_rate=Infinity"], ["learning_rate", "finite", "Infinity"]),
+    (["--set", "learning_rate=1e999"], ["learning_rate", "finite", "1e999"]),
+    (["--set", "rotations=0"], ["rotations", "1 or above", "0"]),
+    (["--set", "momentum=1"], ["momentum", "[0, 1)", "1.0"]),
+    (["--set", "batch_size=0"], ["batch_size", "1 or above", "0"]),
+    (["--set", "visible=binary"], ["visible", "gaussian, bernoulli", "'binary'"]),
+    (["--set", "orientation_scale=0"], ["scale", "0.0"]),
+    (["--set", "initial=independent"], ["tensor='full'"]),
+    (["--set", "data.train=0"], ["data.train", "1", "0"]),
+    (["--set", "data.colour=1"], ["data.colour", "not permitted"]),
+    (["--set", "perturbation.n=1"], ["perturbation.p", "required"]),
+    (["--set", "perturbation.n=1", "--set", "perturbation.p=2"], ["perturbation.p", "less than 1", "2"]),
+    (["--rotation", "cubic"], ["--rotation", "cubic"]),
+    (["--seed", "-1"], ["--seed", "-1"]),
+    (["--profile", "huge"], ["--profile", "huge"]),
+    (["--train-on", "cifar"], ["--train-on", "cifar"]),
+    (["--source", "nowhere.npz"], ["nowhere.npz"]),
+    (["--source", "shipped"], ["mnist-rot", "--source"]),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), WRONG, ids=" ".join)
+def test_wrong_settings_are_one_sentence_and_write_nothing(
+    thetarbm: Command, tmp_path: Path, options: list[str], words: list[str]
+) -> None:
+    outcome = thetarbm("train", "--model", "theta", "--profile", "tiny", *options, "--json")
+    outcome.assert_refused(*words)
+    assert outcome.err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(("model", "words"), [("cnn", ["cnn", "theta"]), (None, ["--model"])])
+def test_wrong_or_missing_model(thetarbm: Command, tmp_path: Path, model: str | None, words: list[str]) -> None:
+    thetarbm("train", *(["--model", model] if model else [])).assert_refused(*words)
+    assert not (tmp_path / "results").exists()
+
+
+def test_divergence_fails_with_one_sentence_and_is_recorded(thetarbm: Command, tmp_path: Path) -> None:
+    arguments = ("train", "--model", "rbm", "--profile", "tiny", "--set", "learning_rate=1e3")
+    for _ in range(2):
+        outcome = thetarbm(*arguments, "--json")
+        outcome.assert_refused("diverged in epoch 1", "lower learning_rate than 1000", code=1)
+        assert outcome.err.count("\n") == 1
+        results = tmp_path / "results"
+        record = record_of(results, run_of(results, "rbm"))
+        assert record["state"] == "failed"
+        assert record["error"] in outcome.err
+        assert record["weights_sha256"] is None
+
+
+def test_divergence_after_good_epochs_keeps_the_checkpoint(thetarbm: Command, tmp_path: Path) -> None:
+    outcome = thetarbm(
+        *("train", "--model", "theta", "--profile", "tiny", "--epochs", "6", "--set", "learning_rate=0.3")
+    )
+    outcome.assert_refused("diverged", code=1)
+    assert (tmp_path / "results" / "runs" / run_of(tmp_path / "results", "theta") / "checkpoint.npz").is_file()
+
+
+@pytest.fixture
+def own_images(small_data: Path, tmp_path: Path) -> Path:
+    images, labels = parts_of(small_data)["train"]
+    path = tmp_path / "own.npz"
+    np.savez(path, images=images.reshape(-1, 28, 28)[:, 4:24, 4:24], labels=labels)
+    return path
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_own_images_of_any_size(thetarbm: Command, tmp_path: Path, own_images: Path, model: str) -> None:
+    sheet = thetarbm(
+        *("train", "--model", model, "--profile", "tiny", "--source", str(own_images), "--json"),
+        data_dir=tmp_path / "data",
+    ).json
+    assert sheet["settings"]["data"]["source"] == str(own_images)
+    record = record_of(tmp_path / "results", sheet["run"])
+    assert record["data"]["train"]["dataset"] == "own"
+    if model not in ("pixels", "aligned-pixels"):
+        with np.load(sheet["weights"]) as archive:
+            assert archive["weights"].shape == (40, 400)
+
+
+def test_own_images_are_known_by_their_content(thetarbm: Command, tmp_path: Path, own_images: Path) -> None:
+    def sheet(path: Path) -> dict[str, object]:
+        return thetarbm("train", "--model", "rbm", "--profile", "tiny", "--source", str(path), "--json").json
+
+    first = sheet(own_images)
+    moved = tmp_path / "folder" / "other name.npz"
+    moved.parent.mkdir()
+    shutil.copy(own_images, moved)
+    assert sheet(moved)["run"] == first["run"]
+    with np.load(own_images) as archive:
+        np.savez(own_images, images=1 - archive["images"], labels=archive["labels"])
+    assert sheet(own_images)["run"] != first["run"]
+
+
+def test_train_on_mnist(thetarbm: Command, tmp_path: Path) -> None:
+    runs = []
+    for train_on in ("mnist-rot", "mnist"):
+        sheet = thetarbm("train", "--model", "theta", "--profile", "tiny", "--train-on", train_on, "--json").json
+        runs.append(sheet["run"])
+        data = record_of(tmp_path / "results", sheet["run"])["data"]
+        assert (data["train"]["dataset"], data["test"]["dataset"]) == (train_on, "mnist-rot")
+    assert runs[0] != runs[1]
+
+
+def test_missing_data_is_prepared_and_said_so(
+    thetarbm: Command, tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def prepares(data_dir: Path, *arguments: str, progress: object = None, **options: object) -> object:
+        assert callable(progress)
+        progress(1, 2)
+        progress(2, 2)
+        return prepare(small_data, *arguments)
+
+    monkeypatch.setattr("thetarbm_cli.experiments.rundata.prepare", prepares)
+    outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny", data_dir=tmp_path / "empty")
+    assert outcome.code == 0
+    assert outcome.err.splitlines()[0] == "preparing the data"
+    assert outcome.err.count("preparing") == 1
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "other format", "weights"])
+def test_damaged_run_is_made_again_with_a_warning(
+    thetarbm: Command, trained: Path, tmp_path: Path, damage: str
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(trained, results)
+    run = run_of(results, "rbm")
+    record, weights = results / "runs" / run / "run.json", results / "runs" / run / "weights.npz"
+    whole = weights.read_bytes()
+    match damage:
+        case "empty":
+            record.write_bytes(b"")
+        case "truncated":
+            record.write_bytes(record.read_bytes()[:500])
+        case "other format":
+            rewrite(results, run, {"format": 2})
+        case "weights":
+            weights.write_bytes(whole[:-10])
+    outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny", "--json")
+    assert outcome.code == 0
+    assert outcome.json["cached"] is False
+    assert outcome.json["run"] == run
+    assert outcome.err.startswith("warning: ")
+    assert ("weights.npz" if damage == "weights" else "run.json") in outcome.err.splitlines()[0]
+    assert weights.read_bytes() == whole
+    assert json.loads(record.read_text())["state"] == "done"
+
+
+def test_force_trains_again(thetarbm: Command, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "results")
+    before = files_in(trained)
+    sheet = thetarbm("train", "--model", "rbm", "--profile", "tiny", "--force", "--json").json
+    assert sheet["cached"] is False
+    weights = str(Path("runs", sheet["run"], "weights.npz"))
+    assert files_in(tmp_path / "results")[weights] == before[weights]
+
+
+def test_perturbation_by_settings(thetarbm: Command, tmp_path: Path) -> None:
+    sheet = thetarbm(
+        *("train", "--model", "theta", "--profile", "tiny", "--json"),
+        *("--set", "perturbation.n=2", "--set", "perturbation.p=0.3", "--set", "perturbation.scope=rbm"),
+    ).json
+    assert sheet["settings"]["perturbation"] == {"n": 2, "p": 0.3, "scope": "rbm"}
+
+
+def test_results_that_cannot_be_written_are_one_sentence(thetarbm: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny", results=tmp_path / "file")
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith("error: ")
+    assert str(tmp_path / "file") in outcome.err
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+def test_time_left_is_that_of_the_epochs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    monkeypatch.setattr(train_command, "time", clock)
+    session = Session(Path(), Path(), "numpy", 1, quiet=False)
+    with train_command.EpochDisplay(session, "rbm") as display:
+        clock.now += 1000
+        display.preparing(1, 1)
+        for epoch in (7, 8):  # a run that is resumed after epoch 6
+            clock.now += 10
+            display(EpochRecord(epoch, 0.5, 0.3), 12)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[1] == "rbm epoch  7/12  reconstruction error 0.5000  mean activation 0.300   50 s left"
+    assert lines[2] == "rbm epoch  8/12  reconstruction error 0.5000  mean activation 0.300   40 s left"
+
+
+def test_backend_is_in_the_record_but_not_in_the_id(thetarbm: Command, trained: Path, tmp_path: Path) -> None:
+    sheet = thetarbm("--backend", "numpy", "train", "--model", "rbm", "--profile", "tiny", "--json").json
+    assert sheet["run"] == run_of(trained, "rbm")
+    assert record_of(tmp_path / "results", sheet["run"])["environment"]["backend"] == NumpyBackend().name

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scipy.sparse
+
+from tests.experiments.runs import Command
+from thetarbm_cli.measures import theorem
+
+FIELDS = {"name", "rotation", "value", "tolerance", "exact", "passed"}
+QUICK = ("verify", "--size", "8", "--rotations", "4")
+
+
+@pytest.fixture(autouse=True)
+def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few updates instead of fifty, but for the test of the command as it is."""
+    if "as_it_is" not in request.node.name:
+        monkeypatch.setattr(theorem, "UPDATES", 5)
+        monkeypatch.setattr(theorem, "HIDDEN", 10)
+
+
+def test_paper_s_size_as_it_is(thetarbm: Command, tmp_path: Path) -> None:
+    outcome = thetarbm("verify", "--json", data_dir=tmp_path / "data")
+    assert outcome.code == 0
+    sheet = outcome.json
+    assert list(sheet) == ["passed", "checks"]
+    assert sheet["passed"] is True
+    exact = [check for check in sheet["checks"] if check["exact"]]
+    measured = [check for check in sheet["checks"] if not check["exact"]]
+    assert all(set(check) == FIELDS for check in sheet["checks"])
+    assert {check["rotation"] for check in exact} == {"permutation"}
+    assert {check["rotation"] for check in measured} == {"bilinear", "nearest", "replicated"}
+    assert len(sheet["checks"]) == 4 * len(exact) == 24
+    for check in exact:
+        assert check["passed"] is True
+        assert check["value"] <= check["tolerance"]
+    by_name = {check["name"].split(":")[0]: check["value"] for check in exact}
+    # Not close to zero: zero.
+    assert by_name["T orthogonal"] == by_name["group"] == by_name["Lemma 1"] == 0
+    for check in measured:
+        assert check["tolerance"] is None
+        # A 40° turn of a pixel grid is no permutation: none of it holds exactly.
+        assert check["value"] > 1e-4
+    # No data is prepared, no run is made.
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("rotations", "size"), [("2", "4"), ("3", "5"), ("5", "11"), ("12", "16"), ("36", "9")])
+def test_other_sizes_and_rotations(thetarbm: Command, rotations: str, size: str) -> None:
+    outcome = thetarbm("verify", "--rotations", rotations, "--size", size, "--json")
+    assert outcome.code == 0
+    assert outcome.json["passed"] is True
+    assert len(outcome.json["checks"]) == 24
+
+
+def test_people_read_a_line_a_claim(thetarbm: Command) -> None:
+    outcome = thetarbm(*QUICK)
+    lines = outcome.out.splitlines()
+    assert (outcome.code, outcome.err, len(lines)) == (0, "", 25)
+    assert [line.split()[-1] for line in lines[:24]] == ["pass"] * 6 + ["measured"] * 18
+    assert lines[-1] == "every exact claim holds"
+
+
+@pytest.mark.parametrize("name", theorem.TOLERANCES)
+def test_one_claim_that_fails_is_exit_code_1(thetarbm: Command, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setitem(theorem.TOLERANCES, name, -1.0)
+    outcome = thetarbm(*QUICK, "--json")
+    assert outcome.code == 1
+    assert outcome.json["passed"] is False
+    assert [check["name"] for check in outcome.json["checks"] if not check["passed"]] == [name]
+
+
+def test_wrong_operators_are_found(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = theorem.rotation_operators
+
+    def shrunk(size: int, rotations: int, kind: str) -> tuple[scipy.sparse.csr_matrix, ...]:
+        operators = real(size, rotations, kind)
+        return (*operators[:-1], 0.5 * operators[-1])
+
+    monkeypatch.setattr(theorem, "rotation_operators", shrunk)
+    outcome = thetarbm(*QUICK)
+    assert outcome.code == 1
+    assert [line.split()[-1] for line in outcome.out.splitlines()[:6]] == ["FAIL"] * 3 + ["pass"] * 3
+    assert outcome.out.splitlines()[-1] == "an exact claim fails"
+
+
+def test_wrong_learning_is_found(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = theorem._trained
+
+    def disturbed(*arguments: Any) -> Any:
+        model = real(*arguments)
+        if model.tensor == "full":
+            model.weights_[0] *= 1.01
+        return model
+
+    monkeypatch.setattr(theorem, "_trained", disturbed)
+    failed = [check["name"].split(":")[0] for check in thetarbm(*QUICK, "--json").json["checks"] if not check["passed"]]
+    assert failed == ["Lemma 1", "Theorem 1", "full = tied"]
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [(["--rotations", "1"], "--rotations"), (["--rotations", "73"], "--rotations"), (["--size", "3"], "--size")],
+    ids=" ".join,
+)
+def test_wrong_usage(thetarbm: Command, options: list[str], word: str) -> None:
+    thetarbm("verify", *options).assert_refused(word)

@@ -1,0 +1,188 @@
+"""Runs at the tiny profile: the command line in this process or another, on data that loads at once."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thetarbm_cli import storage
+from thetarbm_cli.cli import main
+from thetarbm_cli.data.prepared import Prepared, prepare
+from thetarbm_cli.data.sidecar import read_sidecar, write_sidecar
+from thetarbm_cli.experiments.settings import RunSettings, resolve
+from thetarbm_cli.experiments.store import RunRecord, RunStore
+from thetarbm_cli.experiments.training_run import Workplace, train_run
+
+MODELS = ("rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """What it printed: exactly one JSON object."""
+        value = json.loads(self.out)
+        assert isinstance(value, dict)
+        return value
+
+    def assert_refused(self, *words: str, code: int = 2) -> None:
+        """One sentence on stderr after whatever was said before it, and nothing on stdout."""
+        assert (self.code, self.out) == (code, "")
+        assert "Traceback" not in self.err
+        sentence = self.err.splitlines()[-1]
+        assert sentence.startswith("error: ")
+        assert "unexpected" not in sentence
+        for word in words:
+            assert word in sentence
+
+
+Command = Callable[..., Outcome]
+
+
+@contextlib.contextmanager
+def _process_as_before() -> Iterator[None]:
+    """Undo what the command line does to its process."""
+    logger = logging.getLogger("thetarbm")
+    before = logger.handlers[:], logger.level, logger.propagate
+    on_terminate, variables = signal.getsignal(signal.SIGTERM), dict(os.environ)
+    try:
+        yield
+    finally:
+        logger.handlers[:], logger.level, logger.propagate = before
+        signal.signal(signal.SIGTERM, on_terminate)
+        os.environ.clear()
+        os.environ.update(variables)
+
+
+def call(data_dir: Path, results: Path, *arguments: str) -> Outcome:
+    """The command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        _process_as_before(),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.raises(SystemExit) as left,
+    ):
+        main(["--data-dir", str(data_dir), "--results", str(results), *arguments])
+    return Outcome(int(left.value.code or 0), out.getvalue(), err.getvalue())
+
+
+def spawn(data_dir: Path, results: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The command line in a process of its own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("THETARBM_")}
+    return subprocess.Popen(
+        [sys.executable, "-m", "thetarbm_cli", "--data-dir", str(data_dir), "--results", str(results), *arguments],
+        env={**clean, "PYTHONIOENCODING": "utf-8"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> Outcome:
+    out, err = process.communicate(timeout=120)
+    return Outcome(process.returncode, out, err)
+
+
+@pytest.fixture(scope="session")
+def small_data(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder whose mnist-rot and mnist have no more than the images that the tiny profile takes of them."""
+    folder = tmp_path_factory.mktemp("small")
+    for dataset in ("mnist-rot", "mnist"):
+        whole = prepare(data_dir, dataset)
+        write_prepared(whole.subset(300, 100, 300), folder / whole.path.name, read_sidecar(whole.path))
+    return folder
+
+
+def write_prepared(data: Prepared, target: Path, sidecar: dict[str, Any]) -> None:
+    arrays = {"images": data.images, "labels": data.labels, "split": data.split, "angles": data.angles}
+    storage.write_arrays(target, {name: array for name, array in arrays.items() if array is not None})
+    write_sidecar(target, {**sidecar, "sha256": storage.sha256_of_file(target)})
+
+
+@pytest.fixture
+def thetarbm(small_data: Path, tmp_path: Path) -> Command:
+    """The command line with the small data and a results folder of the test's own."""
+
+    def command(*arguments: str, results: Path = tmp_path / "results", data_dir: Path = small_data) -> Outcome:
+        return call(data_dir, results, *arguments)
+
+    return command
+
+
+@pytest.fixture(scope="session")
+def trained(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with all models trained; tests that change it take a copy."""
+    results = tmp_path_factory.mktemp("trained")
+    for model in MODELS:
+        assert call(small_data, results, "train", "--model", model, "--profile", "tiny").code == 0
+    return results
+
+
+@pytest.fixture(scope="session")
+def evaluated(trained: Path, small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trained runs, measured."""
+    results = tmp_path_factory.mktemp("evaluated") / "results"
+    shutil.copytree(trained, results)
+    assert call(small_data, results, "evaluate", "--all").code == 0
+    return results
+
+
+def place_of(data_dir: Path, results: Path) -> Workplace:
+    return Workplace(data_dir, RunStore(results), "numpy")
+
+
+def train(data_dir: Path, results: Path, settings: RunSettings | str, seed: int = 0) -> RunRecord:
+    if isinstance(settings, str):
+        settings = resolve(settings, profile="tiny")
+    return train_run(place_of(data_dir, results), settings, seed).record
+
+
+def run_of(results: Path, model: str) -> str:
+    """Id of the one run of a model."""
+    runs = [run for run in RunStore(results).identifiers() if run.rsplit("-", 1)[0] == model]
+    assert len(runs) == 1
+    return runs[0]
+
+
+def record_of(results: Path, run: str) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((results / "runs" / run / "run.json").read_text())
+    return content
+
+
+def rewrite(results: Path, run: str, changes: dict[str, Any]) -> None:
+    """Change fields of a record by hand."""
+    path = results / "runs" / run / "run.json"
+    path.write_text(json.dumps({**record_of(results, run), **changes}))
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def parts_of(data_dir: Path, dataset: str = "mnist-rot") -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Images in [0, 1] and labels of the tiny profile's parts, read with NumPy alone."""
+    with np.load(next(data_dir.glob(f"{dataset}-[gs]*.npz"))) as archive:
+        images = archive["images"].reshape(len(archive["labels"]), -1).astype(np.float32) / np.float32(255)
+        labels, split = archive["labels"], archive["split"]
+    return {name: (images[split == n], labels[split == n]) for n, name in enumerate(("train", "valid", "test"))}

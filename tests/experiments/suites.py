@@ -1,0 +1,112 @@
+"""Suites and records for tests: small ones that run, and records that were never run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.settings import ALGORITHM, run_id
+from thetarbm_cli.experiments.store import RunRecord, RunStore
+
+# Two models over two targets, and one more experiment that shares a run with the first.
+SMALL = """\
+format: 1
+title: small
+profiles:
+  paper: {seeds: 2}
+  tiny:
+    seeds: 1
+    data: {train: 300, valid: 100, test: 300}
+    parameters: {hidden: 20, epochs: 3}
+experiments:
+  - name: rbm
+    label: RBM
+    model: rbm
+    grid: {sparsity: [0.3, 0.1]}
+    tables: ["1", "2"]
+    published:
+      - {at: {sparsity: 0.3}, test_error_percent: 15.41, gamma_train: 0.1746, gamma_test: 0.1775}
+  - name: theta
+    label: θ-RBM
+    model: theta
+    grid: {sparsity: [0.3, 0.1]}
+    measures: [error]
+    tables: ["1"]
+  - name: again
+    label: the same
+    model: rbm
+    parameters: {sparsity: 0.3}
+    measures: [error]
+"""
+
+# The middle one of three diverges.
+FAILING = """\
+format: 1
+title: failing
+profiles:
+  tiny:
+    data: {train: 300, valid: 100, test: 300}
+    parameters: {hidden: 10, epochs: 2}
+experiments:
+  - {name: first, label: first, model: rbm, measures: [error]}
+  - {name: second, label: second, model: rbm, measures: [error], parameters: {learning_rate: 1000000.0}}
+  - {name: third, label: third, model: rbm, measures: [error], parameters: {momentum: 0.5}}
+"""
+
+SHA = {"generated": "a" * 64, "official": "b" * 64}
+
+
+def write_suite(folder: Path, text: str = SMALL) -> Path:
+    path = folder / "suite.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def record_for(cell: Cell, seed: int = 0, *, source: str = "generated", **numbers: float) -> RunRecord:
+    """A record as a run of the cell would leave it, with these numbers."""
+    settings = cell.settings()
+    settings = settings.model_copy(update={"data": settings.data.model_copy(update={"source": source})})
+    data = {
+        role: {"dataset": "mnist-rot", "source": source, "sha256": SHA[source]} for role in ("train", "test")
+    }
+    return RunRecord(
+        algorithm=ALGORITHM,
+        run=run_id(settings, {"train": SHA[source], "test": SHA[source]}, seed),
+        state="done",
+        settings=settings,
+        parameters=settings.complete_parameters,
+        seed=seed,
+        seeds={},
+        data=data,
+        environment={},
+        history=[],
+        timings={"train_seconds": 1.0},
+        peak_memory_megabytes=1.0,
+        metrics=metrics(**numbers),
+        cells=[f"{cell.name}@{cell.profile}"],
+    )
+
+
+def metrics(**numbers: float) -> dict[str, Any]:
+    """Metrics of a record by the names of the tables' columns."""
+    aligned: dict[str, Any] = {}
+    unaligned: dict[str, Any] = {}
+    for name, number in numbers.items():
+        target = unaligned if name.endswith("_unaligned") else aligned
+        name = name.removesuffix("_unaligned")
+        if name == "test_error_percent":
+            target["svm"] = {name: number}
+        else:
+            target.setdefault("gamma", {"offset": 20.0})[name.removeprefix("gamma_")] = {"mean": number}
+    return {**aligned, **({"unaligned": unaligned} if unaligned else {})}
+
+
+def save(results: Path, *records: RunRecord) -> None:
+    for record in records:
+        RunStore(results).save(record)
+
+
+def lasting(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without what differs between two equal runs: times, memory and where they were made."""
+    return {name: record[name] for name in record if name not in ("timings", "environment", "peak_memory_megabytes")}

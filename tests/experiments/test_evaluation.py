@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import confusion_matrix
+from sklearn.svm import SVC
+
+from tests.experiments.runs import MODELS, files_in, parts_of, place_of, record_of, run_of, train
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments import evaluation
+from thetarbm_cli.experiments.evaluation import as_plain, evaluate_run, summary
+from thetarbm_cli.experiments.recorded import checked_record, model_of
+from thetarbm_cli.experiments.settings import resolve
+from thetarbm_cli.experiments.training_run import perturbed_orientations
+from thetarbm_cli.imaging.rotation import rotation_matrix
+from thetarbm_cli.measures.gamma import GammaScore
+from thetarbm_cli.models.rbm import RBM
+
+
+def fitted(small_data: Path, results: Path, model: str) -> RBM:
+    place = place_of(small_data, results)
+    return model_of(place, checked_record(place, run_of(results, model)))
+
+
+def svc_error(train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray, **kernel: float) -> float:
+    machine = SVC(**{"C": 10, "gamma": 0.02, **kernel}).fit(train, labels)
+    return float(100 * np.mean(machine.predict(test) != truth))
+
+
+def naive_gamma(model: RBM, images: np.ndarray, offset: float = 20.0) -> tuple[float, float]:
+    """Mean of γ_j and ratio of summed variances, one rotation after the other."""
+    original = model.transform(images).astype(np.float64)
+    average = np.zeros_like(original)
+    for s in range(9):
+        turned = (rotation_matrix(28, 40.0 * s + offset) @ images.T).T.astype(np.float32)
+        average += model.transform(np.ascontiguousarray(turned)).astype(np.float64) / 9
+    live = original.std(axis=0) > 1e-6
+    ratios = average.var(axis=0)[live] / original.var(axis=0)[live]
+    return float(ratios.mean()), float(average.var(axis=0)[live].sum() / original.var(axis=0)[live].sum())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_error_is_that_of_scikit_learn(small_data: Path, evaluated: Path, model: str) -> None:
+    machine, parts = fitted(small_data, evaluated, model), parts_of(small_data)
+    measured = record_of(evaluated, run_of(evaluated, model))["metrics"]["svm"]
+    features = {name: machine.transform(images) for name, (images, _) in parts.items()}
+    truth = parts["test"][1]
+    expected = svc_error(features["train"], parts["train"][1], features["test"], truth)
+    assert measured["test_error_percent"] == pytest.approx(expected, abs=0.34)  # at most one image of 300
+    assert (measured["C"], measured["gamma"]) == (10, 0.02)
+    confusion = np.array(measured["confusion"])
+    np.testing.assert_array_equal(confusion.sum(axis=1), np.bincount(truth))
+    wrong = confusion.sum() - np.trace(confusion)
+    assert measured["test_error_percent"] == pytest.approx(100 * wrong / 300)
+    given = SVC(C=10, gamma=0.02).fit(features["train"], parts["train"][1]).predict(features["test"])
+    assert np.abs(confusion - confusion_matrix(truth, given)).sum() <= 2
+    per_class = 100 * (1 - confusion.diagonal() / confusion.sum(axis=1))
+    np.testing.assert_allclose(measured["error_per_class"], per_class)
+
+
+@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
+def test_gamma_is_that_of_a_naive_loop(small_data: Path, evaluated: Path, model: str) -> None:
+    machine, parts = fitted(small_data, evaluated, model), parts_of(small_data)
+    gamma = record_of(evaluated, run_of(evaluated, model))["metrics"]["gamma"]
+    assert gamma["offset"] == 20
+    for role in ("train", "test"):
+        mean, ratio = naive_gamma(machine, parts[role][0])
+        assert gamma[role]["mean"] == pytest.approx(mean, rel=1e-3)
+        assert gamma[role]["ratio_of_sums"] == pytest.approx(ratio, rel=1e-3)
+        assert 0 <= gamma[role]["bounded"] <= 1
+        assert gamma[role]["images"] == 300
+        units = [value for value in gamma[role]["per_unit"] if value is not None]
+        assert len(gamma[role]["per_unit"]) == 40
+        assert len(units) + gamma[role]["dead_units"] == 40
+        assert gamma[role]["mean"] == pytest.approx(np.mean(units), abs=1e-5)
+
+
+def test_features_of_an_rbm_by_hand(small_data: Path, evaluated: Path) -> None:
+    # σ(b + W (x - m) / s), from the stored arrays and nothing else.
+    run = run_of(evaluated, "rbm")
+    with np.load(evaluated / "runs" / run / "weights.npz") as stored:
+        arrays = {name: stored[name].astype(np.float64) for name in stored.files}
+    parts = parts_of(small_data)
+
+    def features(images: np.ndarray) -> np.ndarray:
+        standardised = (images - arrays["standard_mean"]) / arrays["standard_scale"]
+        return 1 / (1 + np.exp(-(standardised @ arrays["weights"].T + arrays["hidden_bias"])))
+
+    expected = svc_error(features(parts["train"][0]), parts["train"][1], features(parts["test"][0]), parts["test"][1])
+    measured = record_of(evaluated, run)["metrics"]["svm"]["test_error_percent"]
+    assert measured == pytest.approx(expected, abs=0.34)
+
+
+def test_oriented_rbm_is_measured_both_ways(small_data: Path, evaluated: Path) -> None:
+    metrics = record_of(evaluated, run_of(evaluated, "orbm"))["metrics"]
+    machine, parts = fitted(small_data, evaluated, "orbm"), parts_of(small_data)
+    machine.set_params(align=False)
+    features = {name: machine.transform(images) for name, (images, _) in parts.items()}
+    expected = svc_error(features["train"], parts["train"][1], features["test"], parts["test"][1])
+    assert metrics["unaligned"]["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
+    assert metrics["unaligned"]["gamma"]["test"]["mean"] == pytest.approx(
+        naive_gamma(machine, parts["test"][0])[0], rel=1e-3
+    )
+    assert metrics["unaligned"]["svm"] != metrics["svm"]
+    for model in ("rbm", "tirbm", "theta", "pixels", "aligned-pixels"):
+        assert "unaligned" not in record_of(evaluated, run_of(evaluated, model))["metrics"]
+
+
+def test_pixels_are_the_pixels(small_data: Path, evaluated: Path) -> None:
+    parts = parts_of(small_data)
+    raw = svc_error(*parts["train"], *parts["test"])
+    measured = record_of(evaluated, run_of(evaluated, "pixels"))["metrics"]["svm"]["test_error_percent"]
+    assert measured == pytest.approx(raw, abs=0.34)
+
+
+def test_trained_on_mnist_is_tested_on_mnist_rot(small_data: Path, tmp_path: Path) -> None:
+    place = place_of(small_data, tmp_path)
+    run = train(small_data, tmp_path, resolve("pixels", profile="tiny", data={"train_on": "mnist"})).run
+    record, _ = evaluate_run(place, run, with_gamma=False)
+    expected = svc_error(*parts_of(small_data, "mnist")["train"], *parts_of(small_data)["test"])
+    assert record.metrics is not None
+    assert record.metrics["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
+
+
+@pytest.mark.parametrize(
+    ("scope", "wrong"), [("rbm", ()), ("train", ("train",)), ("all", ("train", "test"))], ids=["rbm", "train", "all"]
+)
+def test_scope_of_a_perturbation(small_data: Path, tmp_path: Path, scope: str, wrong: tuple[str, ...]) -> None:
+    settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": scope})
+    place = place_of(small_data, tmp_path)
+    run = train(small_data, tmp_path, settings).run
+    record, _ = evaluate_run(place, run, with_gamma=False)
+    machine, parts = model_of(place, record), parts_of(small_data)
+    features = {}
+    for role in ("train", "test"):
+        images = parts[role][0]
+        given = perturbed_orientations(machine, images, settings, 0, role) if role in wrong else None
+        features[role] = machine.transform(images, orientations=given)
+    expected = svc_error(features["train"], parts["train"][1], features["test"], parts["test"][1])
+    assert record.metrics is not None
+    assert record.metrics["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
+
+
+def test_scopes_share_the_machine_but_not_the_error(small_data: Path, tmp_path: Path) -> None:
+    checksums, errors = set(), set()
+    for scope in ("rbm", "train", "all"):
+        settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": scope})
+        run = train(small_data, tmp_path, settings).run
+        record, _ = evaluate_run(place_of(small_data, tmp_path), run, with_gamma=False)
+        assert record.metrics is not None
+        checksums.add(record.weights_sha256)
+        errors.add(record.metrics["svm"]["test_error_percent"])
+    assert len(checksums) == 1
+    assert len(errors) == 3
+
+
+def test_grid_search_chooses_on_the_validation_images_alone(
+    small_data: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evaluation, "GRID_PENALTIES", (1.0, 30.0))
+    monkeypatch.setattr(evaluation, "GRID_WIDTHS", (0.02, 0.08))
+    shutil.copytree(trained, tmp_path / "results")
+    run = run_of(trained, "theta")
+    record, _ = evaluate_run(place_of(small_data, tmp_path / "results"), run, with_gamma=False, search=True)
+    assert record.metrics is not None
+    found = record.metrics["grid_search"]
+    machine, parts = fitted(small_data, trained, "theta"), parts_of(small_data)
+    features = {name: machine.transform(images) for name, (images, _) in parts.items()}
+    learned = features["train"], parts["train"][1]
+    expected = {
+        (C, gamma): svc_error(*learned, features["valid"], parts["valid"][1], C=C, gamma=gamma)
+        for C in (1.0, 30.0)
+        for gamma in (0.02, 0.08)
+    }
+    grid = {(point["C"], point["gamma"]): point["validation_error_percent"] for point in found["grid"]}
+    assert grid == pytest.approx(expected, abs=1.01)  # at most one image of 100
+    assert found["validation_error_percent"] == min(grid.values()) == grid[found["C"], found["gamma"]]
+    test_error = svc_error(*learned, features["test"], parts["test"][1], C=found["C"], gamma=found["gamma"])
+    assert found["test_error_percent"] == pytest.approx(test_error, abs=0.34)
+    # The paper's own pair is measured all the same.
+    assert record.metrics["svm"]["C"] == 10
+
+
+def test_what_is_measured_is_not_measured_again(
+    small_data: Path, evaluated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(evaluation, "classify", refuse)
+    monkeypatch.setattr(evaluation, "gamma_score", refuse)
+    before = files_in(evaluated)
+    for model in MODELS:
+        record, cached = evaluate_run(place_of(small_data, evaluated), run_of(evaluated, model))
+        assert cached
+        assert record.metrics is not None
+    assert files_in(evaluated) == before
+
+
+def test_only_what_is_missing_is_measured(
+    small_data: Path, evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(evaluated, tmp_path / "results")
+    place, run = place_of(small_data, tmp_path / "results"), run_of(evaluated, "orbm")
+    before = record_of(tmp_path / "results", run)["metrics"]
+    steps: list[str] = []
+    record, cached = evaluate_run(place, run, offset=5.0, on_step=steps.append)
+    assert not cached
+    assert record.metrics is not None
+    assert record.metrics["svm"] == before["svm"]
+    assert record.metrics["gamma"]["offset"] == record.metrics["unaligned"]["gamma"]["offset"] == 5
+    assert record.metrics["gamma"]["test"] != before["gamma"]["test"]
+    assert steps == ["γ on the train images", "γ on the test images"] * 2
+
+
+def test_force_measures_everything_again(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
+    shutil.copytree(evaluated, tmp_path / "results")
+    run = run_of(evaluated, "rbm")
+    steps: list[str] = []
+    record, cached = evaluate_run(place_of(small_data, tmp_path / "results"), run, force=True, on_step=steps.append)
+    assert not cached
+    assert len(steps) == 4
+    assert record.metrics == record_of(evaluated, run)["metrics"]
+
+
+@pytest.mark.parametrize("offset", [-0.1, 40.0, 360.0, math.nan, math.inf])
+def test_offset_out_of_range_is_refused_before_anything(
+    small_data: Path, trained: Path, tmp_path: Path, offset: float
+) -> None:
+    shutil.copytree(trained, tmp_path / "results")
+    before = files_in(tmp_path / "results")
+    steps: list[str] = []
+    with pytest.raises(InputError, match="offset of the γ-score"):
+        evaluate_run(
+            place_of(small_data, tmp_path / "results"), run_of(trained, "theta"), offset=offset, on_step=steps.append
+        )
+    assert len(steps) == 1
+    assert files_in(tmp_path / "results") == before
+
+
+def test_dead_units_are_null_in_a_record() -> None:
+    score = GammaScore(0.5, math.nan, np.array([0.5, math.nan]), 1, 0.25, 7)
+    plain = as_plain(score)
+    assert plain == {
+        "mean": 0.5,
+        "ratio_of_sums": None,
+        "bounded": 0.25,
+        "dead_units": 1,
+        "images": 7,
+        "per_unit": [0.5, None],
+    }
+
+
+def test_untrained_run_whose_units_are_all_dead_is_measured(small_data: Path, tmp_path: Path) -> None:
+    # Weights of zero: every feature is 1/2, γ is undefined, the SVM is at chance.
+    settings = resolve("rbm", profile="tiny", parameters={"epochs": 0, "initial_scale": 0.0})
+    run = train(small_data, tmp_path, settings).run
+    record, _ = evaluate_run(place_of(small_data, tmp_path), run)
+    row = summary(record, cached=False)
+    assert (row["gamma_train"], row["gamma_test"], row["dead_units"]) == (None, None, 40)
+    assert row["test_error_percent"] == pytest.approx(90, abs=2)

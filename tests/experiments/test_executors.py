@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client, LocalCluster
+
+from tests.experiments.runs import call, finish, place_of, record_of, spawn
+from tests.experiments.suites import FAILING, lasting, write_suite
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.experiments import cluster
+from thetarbm_cli.experiments.cluster import DaskExecutor, Errand, run_errand
+from thetarbm_cli.experiments.executors import Executor, LocalExecutor
+from thetarbm_cli.experiments.plan import make_plan
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.work import Job, Outcome
+
+
+def jobs_of(folder: Path, small_data: Path, results: Path, text: str | None = None, seeds: int = 1) -> list[Job]:
+    path = write_suite(folder, text) if text else write_suite(folder)
+    cells = load_suite(path).cells("tiny")
+    return [Job.of(run) for run in make_plan(place_of(small_data, results), cells, seeds=seeds)]
+
+
+def do_all(executor: Executor, small_data: Path, results: Path, jobs: list[Job]) -> list[Outcome]:
+    return [outcome for _, outcome in executor(place_of(small_data, results), jobs, False)]
+
+
+def records_in(results: Path) -> dict[str, dict[str, Any]]:
+    """What lasts of every record, with the checksum of its weights."""
+    return {run: lasting(record_of(results, run)) for run in RunStore(results).identifiers()}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Records of the small suite, two seeds, made one after another in this process."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    outcomes = do_all(LocalExecutor(1), small_data, folder, jobs_of(folder, small_data, folder, seeds=2))
+    assert [outcome.state for outcome in outcomes] == ["done"] * 8
+    return records_in(folder)
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[LocalCluster]:
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+    ) as running:
+        yield running
+
+
+def test_two_processes_give_the_records_of_one(
+    tmp_path: Path, small_data: Path, undisturbed: dict[str, dict[str, Any]]
+) -> None:
+    outcomes = do_all(LocalExecutor(2), small_data, tmp_path, jobs_of(tmp_path, small_data, tmp_path, seeds=2))
+    assert [outcome.state for outcome in outcomes] == ["done"] * 8
+    assert records_in(tmp_path) == undisturbed
+
+
+def test_a_second_time_all_is_cached(tmp_path: Path, small_data: Path) -> None:
+    jobs = jobs_of(tmp_path, small_data, tmp_path)
+    first = do_all(LocalExecutor(1), small_data, tmp_path, jobs)
+    second = do_all(LocalExecutor(1), small_data, tmp_path, jobs)
+    assert [outcome.state for outcome in second] == ["cached"] * 4
+    assert [outcome.test_error_percent for outcome in second] == [outcome.test_error_percent for outcome in first]
+
+
+@pytest.mark.parametrize(("keep_going", "states"), [(False, ["done", "failed"]), (True, ["done", "failed", "done"])])
+def test_a_failing_run_is_told_and_recorded(
+    tmp_path: Path, small_data: Path, keep_going: bool, states: list[str]
+) -> None:
+    jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
+    outcomes = list(LocalExecutor(1)(place_of(small_data, tmp_path), jobs, keep_going))
+    assert [outcome.state for _, outcome in outcomes] == states
+    told = outcomes[1][1].error
+    assert told
+    failures = [record for record in records_in(tmp_path).values() if record["state"] == "failed"]
+    assert [failure["error"] for failure in failures] == [told]
+
+
+def test_a_failing_run_beside_others_in_processes(tmp_path: Path, small_data: Path) -> None:
+    jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
+    outcomes = dict(LocalExecutor(2)(place_of(small_data, tmp_path), jobs, True))
+    assert [outcomes[job].state for job in jobs] == ["done", "failed", "done"]
+
+
+def test_a_failure_while_measuring_is_recorded_and_forgotten_when_it_is_over(
+    tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job, *_) = jobs_of(tmp_path, small_data, tmp_path, FAILING)
+    with monkeypatch.context() as patched:
+        patched.setattr("thetarbm_cli.experiments.work.evaluate_run", refuse)
+        (outcome,) = do_all(LocalExecutor(1), small_data, tmp_path, [job])
+    assert (outcome.state, outcome.error) == ("failed", "MemoryError: too large")
+    ((_, record),) = records_in(tmp_path).items()
+    assert (record["state"], record["error"]) == ("done", "MemoryError: too large")
+    (outcome,) = do_all(LocalExecutor(1), small_data, tmp_path, [job])
+    ((_, record),) = records_in(tmp_path).items()
+    assert (outcome.state, record["error"]) == ("done", None)
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise MemoryError("too large")
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_interrupted_and_called_again_gives_the_same_records(
+    tmp_path: Path, small_data: Path, undisturbed: dict[str, dict[str, Any]], jobs: str
+) -> None:
+    suite, results = write_suite(tmp_path), tmp_path / "results"
+    arguments = ["run", "--suite", str(suite), "--profile", "tiny", "--seeds", "2", "-j", jobs]
+    process = spawn(small_data, results, *arguments)
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("[2/8]"):
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert finish(process).code == 130
+    assert 2 <= len(RunStore(results).identifiers()) < 8
+    assert call(small_data, results, *arguments).code == 0
+    assert records_in(results) == undisturbed
+
+
+def test_workers_leave_when_their_parent_is_killed(tmp_path: Path, small_data: Path) -> None:
+    import psutil
+
+    process = spawn(small_data, tmp_path / "results", "run", "--suite", str(write_suite(tmp_path)), "-j", "2", "--seeds", "9",
+                    "--profile", "tiny")  # fmt: skip
+    assert process.stderr is not None
+    while not process.stderr.readline().startswith("[1/"):
+        assert process.poll() is None
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 2
+    process.kill()
+    process.communicate(timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []
+
+
+@pytest.mark.parametrize("shared", [None, False], ids=["shared", "handed-back"])
+def test_a_cluster_gives_the_records_of_this_process(
+    shared: bool | None,
+    tmp_path: Path,
+    small_data: Path,
+    undisturbed: dict[str, dict[str, Any]],
+    two_workers: LocalCluster,
+) -> None:
+    executor = DaskExecutor(two_workers.scheduler_address, shared=shared)
+    outcomes = do_all(executor, small_data, tmp_path, jobs_of(tmp_path, small_data, tmp_path, seeds=2))
+    assert [outcome.state for outcome in outcomes] == ["done"] * 8
+    assert records_in(tmp_path) == undisturbed
+    store = RunStore(tmp_path)
+    for run in store.identifiers():
+        record = store.load(run)
+        assert record is not None
+        assert store.load_weights(record) is not None
+    assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("shared", [None, False], ids=["shared", "handed-back"])
+def test_a_killed_worker_loses_nothing_and_doubles_nothing(
+    shared: bool | None, tmp_path: Path, small_data: Path, undisturbed: dict[str, dict[str, Any]]
+) -> None:
+    jobs = jobs_of(tmp_path, small_data, tmp_path, seeds=2)
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+        ) as running,
+        Client(running) as client,
+    ):
+        executor = DaskExecutor(running.scheduler_address, shared=shared)
+        told = []
+        for job, outcome in executor(place_of(small_data, tmp_path), jobs, False):
+            told.append(job)
+            assert outcome.state in ("done", "cached")
+            if len(told) == 2:
+                busy = [address for address, tasks in client.processing().items() if tasks]
+                (victim,) = client.run(os.getpid, workers=busy[:1]).values()
+                os.kill(victim, signal.SIGKILL)
+    assert len(told) == len(set(told)) == 8
+    assert records_in(tmp_path) == undisturbed
+
+
+def test_a_local_cluster_is_started_where_no_address_is_given(tmp_path: Path, small_data: Path) -> None:
+    jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
+    outcomes = dict(DaskExecutor(workers=1)(place_of(small_data, tmp_path), jobs, True))
+    assert [outcomes[job].state for job in jobs] == ["done", "failed", "done"]
+
+
+def test_a_failure_on_a_cluster_stops_the_rest(
+    tmp_path: Path, small_data: Path, two_workers: LocalCluster
+) -> None:
+    jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)[1:2]
+    executor = DaskExecutor(two_workers.scheduler_address)
+    ((_, outcome),) = executor(place_of(small_data, tmp_path), jobs, False)
+    assert outcome.state == "failed"
+
+
+def test_no_scheduler_answers(tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 1)
+    jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
+    with pytest.raises(ThetaRBMError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
+        list(DaskExecutor("tcp://127.0.0.1:9")(place_of(small_data, tmp_path), jobs, False))
+
+
+def test_a_lost_scheduler_is_told_and_the_rest_can_go_on(tmp_path: Path, small_data: Path) -> None:
+    jobs = jobs_of(tmp_path, small_data, tmp_path, seeds=2)
+    running = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None)
+    told = []
+    with pytest.raises(ThetaRBMError, match="scheduler was lost"):  # noqa: PT012  it is lost on the way
+        for job, _ in DaskExecutor(running.scheduler_address)(place_of(small_data, tmp_path), jobs, False):
+            told.append(job)
+            threading.Thread(target=running.close).start()
+            time.sleep(1)
+    assert len(told) < 8
+    outcomes = do_all(LocalExecutor(1), small_data, tmp_path, jobs)
+    assert {outcome.state for outcome in outcomes} <= {"done", "cached"}
+    assert len(records_in(tmp_path)) == 8
+
+
+def test_a_worker_of_another_version_refuses(tmp_path: Path, small_data: Path) -> None:
+    (job, *_) = jobs_of(tmp_path, small_data, tmp_path, FAILING)
+    errand = Errand(tmp_path, small_data, "numpy", None, version="0.0.1")
+    with pytest.raises(ThetaRBMError, match=r"the client 0\.0\.1 .*install the same on both"):
+        run_errand(errand, job)

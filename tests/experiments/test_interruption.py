@@ -1,0 +1,98 @@
+"""Training that is ended from outside, in processes of their own, and then goes on."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.runs import finish, spawn
+
+# Small batches: an epoch takes long enough to be hit in the middle.
+LONG = ("train", "--model", "theta", "--profile", "tiny", "--epochs", "60", "--hidden", "200", "--set", "batch_size=10")
+
+
+def end_after(process: subprocess.Popen[str], epoch: int, number: signal.Signals) -> str:
+    """Send a signal once an epoch is shown; what stderr has said until the process ended."""
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        shown = re.search(r"epoch +(\d+)/60", line)
+        if shown and int(shown[1]) >= epoch:
+            process.send_signal(number)
+            break
+    _, rest = process.communicate(timeout=60)
+    return said + rest
+
+
+def files_of_the_run(results: Path) -> list[str]:
+    (folder,) = (results / "runs").iterdir()
+    return sorted(path.name for path in folder.iterdir())
+
+
+def weights_of(results: Path) -> bytes:
+    (path,) = (results / "runs").glob("*/weights.npz")
+    return path.read_bytes()
+
+
+def test_killed_terminated_and_interrupted_run_ends_with_equal_bytes(small_data: Path, tmp_path: Path) -> None:
+    whole = spawn(small_data, tmp_path / "whole", *LONG)
+    results = tmp_path / "cut"
+    resumed_after = [0]
+    for epoch, number in ((3, signal.SIGKILL), (20, signal.SIGTERM), (30, signal.SIGINT), (45, signal.SIGKILL)):
+        process = spawn(small_data, results, *LONG)
+        said = end_after(process, epoch, number)
+        assert process.returncode == (-number if number == signal.SIGKILL else 130)
+        if number != signal.SIGKILL:
+            assert said.splitlines()[-1] == "interrupted; the same command goes on from here"
+            assert not any(name.endswith(".part") for name in files_of_the_run(results))
+        assert "Traceback" not in said
+        assert "run.json" not in files_of_the_run(results)
+        start = re.search(r"resuming \S+ after epoch (\d+)", said)
+        resumed_after.append(int(start[1]) if start else 0)
+    # Each session went further than the one before.
+    assert resumed_after[1] == 0
+    assert resumed_after[1:] == sorted(set(resumed_after[1:]))
+    last = finish(spawn(small_data, results, *LONG, "--json"))
+    assert last.code == 0
+    assert json.loads(last.out)["epochs"] == 60
+    assert finish(whole).code == 0
+    assert weights_of(results) == weights_of(tmp_path / "whole")
+    assert files_of_the_run(results) == ["run.json", "run.lock", "weights.npz"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_random_moments(small_data: Path, tmp_path: Path, seed: int) -> None:
+    whole = finish(spawn(small_data, tmp_path / "whole", *LONG))
+    assert whole.code == 0
+    moments = random.Random(seed)
+    results = tmp_path / "cut"
+    for _ in range(12):
+        process = spawn(small_data, results, *LONG, "--json")
+        # Anywhere: while Python starts, while data is read, in an epoch, in a checkpoint, at the end.
+        time.sleep(moments.uniform(0.5, 4))
+        process.kill()
+        process.communicate()
+    assert finish(spawn(small_data, results, *LONG)).code == 0
+    assert weights_of(results) == weights_of(tmp_path / "whole")
+    assert files_of_the_run(results) == ["run.json", "run.lock", "weights.npz"]
+
+
+def test_two_processes_at_once_train_it_once(small_data: Path, tmp_path: Path) -> None:
+    both = [spawn(small_data, tmp_path, *LONG, "--json") for _ in range(2)]
+    sheets = []
+    for process in both:
+        outcome = finish(process)
+        assert outcome.code == 0
+        sheets.append(outcome.json)
+    assert sorted(sheet.pop("cached") for sheet in sheets) == [False, True]
+    assert sheets[0] == sheets[1]
+    assert files_of_the_run(tmp_path) == ["run.json", "run.lock", "weights.npz"]

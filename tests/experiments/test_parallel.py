@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from multiprocessing import active_children
+from pathlib import Path
+
+import pytest
+
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.experiments.parallel import each
+
+
+def square(number: int) -> tuple[int, int]:
+    return number * number, os.getpid()
+
+
+def refuse_three(number: int) -> int:
+    if number == 3:
+        raise ThetaRBMError("three is too much")
+    return number
+
+
+def linger(folder: Path, number: int) -> int:
+    (folder / str(number)).touch()
+    if number:
+        time.sleep(100)
+    return number
+
+
+def test_one_process_is_this_one_and_keeps_the_order() -> None:
+    done = list(each(square, [3, 1, 2], 1))
+    assert done == [(number, (number**2, os.getpid())) for number in (3, 1, 2)]
+
+
+def test_one_job_needs_no_second_process() -> None:
+    assert list(each(square, [5], 4)) == [(5, (25, os.getpid()))]
+
+
+def test_processes_do_every_job_once_elsewhere() -> None:
+    done = dict(each(square, [1, 2, 3, 4], 2))
+    assert {number: result for number, (result, _) in done.items()} == {1: 1, 2: 4, 3: 9, 4: 16}
+    assert os.getpid() not in {process for _, process in done.values()}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_first_failure_ends_it_with_its_error(processes: int) -> None:
+    with pytest.raises(ThetaRBMError, match="three is too much"):
+        list(each(refuse_three, [3, 3, 3], processes))
+
+
+def test_who_stops_asking_does_not_wait(tmp_path: Path) -> None:
+    iteration = each(partial(linger, tmp_path), [0, 1, 2], 2)
+    assert next(iteration) == (0, 0)
+    iteration.close()
+    assert active_children() == []

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.runs import place_of
+from tests.experiments.suites import SMALL, metrics, record_for, save, write_suite
+from thetarbm_cli import storage
+from thetarbm_cli.data.prepared import prepared_checksum
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.plan import PlannedRun, choose_cells, make_plan
+from thetarbm_cli.experiments.settings import run_id
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import load_suite
+
+
+@pytest.fixture
+def cells(tmp_path: Path) -> list[Cell]:
+    return load_suite(write_suite(tmp_path)).cells("tiny")
+
+
+def plan(tmp_path: Path, cells: list[Cell], data_dir: Path | None = None, **options: object) -> list[PlannedRun]:
+    return make_plan(place_of(data_dir or tmp_path / "nowhere", tmp_path), cells, **options)  # type: ignore[arg-type]
+
+
+def named(runs: list[PlannedRun], cell: str) -> PlannedRun:
+    return next(run for run in runs if cell in run.cells)
+
+
+def test_equal_settings_are_one_run_with_all_its_measures(tmp_path: Path, cells: list[Cell]) -> None:
+    runs = plan(tmp_path, cells)
+    assert [run.cells for run in runs] == [
+        ("rbm/sparsity=0.3", "again"),
+        ("rbm/sparsity=0.1",),
+        ("theta/sparsity=0.3",),
+        ("theta/sparsity=0.1",),
+    ]
+    assert [run.with_gamma for run in runs] == [True, True, False, False]
+    assert all((run.state, run.reason) == ("missing", "never run") for run in runs)
+
+
+def test_seeds_multiply_runs_but_not_beyond_what_makes_sense(tmp_path: Path) -> None:
+    text = SMALL.replace("label: the same", "label: the same\n    seeds: 1").replace("name: again", "name: alone")
+    cells = load_suite(write_suite(tmp_path, text.replace("{sparsity: 0.3}\n    m", "{floor: 0.5}\n    m"))).cells("paper")
+    assert [run.seed for run in plan(tmp_path, cells)] == [0, 1] * 4 + [0]
+    assert [run.seed for run in plan(tmp_path, cells, seeds=3)] == [0, 1, 2] * 4 + [0]
+
+
+def test_names_choose_experiments_cells_and_patterns(cells: list[Cell]) -> None:
+    assert [cell.name for cell in choose_cells(cells, ["theta"])] == ["theta/sparsity=0.3", "theta/sparsity=0.1"]
+    assert [cell.name for cell in choose_cells(cells, ["rbm/sparsity=0.1"])] == ["rbm/sparsity=0.1"]
+    assert [cell.name for cell in choose_cells(cells, ["*=0.3"])] == ["rbm/sparsity=0.3", "theta/sparsity=0.3"]
+    with pytest.raises(InputError, match=r"no experiment or cell 'thta'; it has rbm, theta, again"):
+        choose_cells(cells, ["rbm", "thta"])
+
+
+def test_what_waits_to_be_named_is_left_out(tmp_path: Path) -> None:
+    cells = load_suite(write_suite(tmp_path, SMALL + "    on_request: true\n")).cells("tiny")
+    assert "again" not in [cell.name for cell in choose_cells(cells, [])]
+    assert [cell.name for cell in choose_cells(cells, ["again"])] == ["again"]
+
+
+def test_a_record_with_its_measures_is_done_without_data_and_weights(tmp_path: Path, cells: list[Cell]) -> None:
+    save(tmp_path, record_for(cells[0], test_error_percent=1.0, gamma_train=0.5, gamma_test=0.5))
+    save(tmp_path, record_for(cells[2], test_error_percent=1.0))
+    runs = plan(tmp_path, cells)
+    assert [run.state for run in runs] == ["done", "missing", "done", "missing"]
+    assert runs[0].run == record_for(cells[0]).run
+
+
+def test_a_record_without_a_wanted_measure_is_due(tmp_path: Path, cells: list[Cell]) -> None:
+    save(tmp_path, record_for(cells[0], test_error_percent=1.0))
+    run = named(plan(tmp_path, cells), "again")
+    assert (run.state, run.reason) == ("missing", "trained, not measured yet")
+    (alone,) = plan(tmp_path, [cell for cell in cells if cell.name == "again"])
+    assert alone.state == "done"
+
+
+def test_a_changed_parameter_is_named_with_both_values(tmp_path: Path, cells: list[Cell]) -> None:
+    save(tmp_path, *(record_for(cell, test_error_percent=1.0) for cell in cells if cell.experiment == "theta"))
+    text = SMALL.replace("hidden: 20, epochs: 3", "hidden: 30, epochs: 3")
+    changed = load_suite(write_suite(tmp_path, text)).cells("tiny")
+    runs = plan(tmp_path, changed)
+    run = named(runs, "theta/sparsity=0.1")
+    assert (run.state, run.reason) == ("stale", "parameter hidden changed from 20 to 30")
+    assert named(runs, "rbm/sparsity=0.1").reason == "never run"
+
+
+def test_the_nearest_record_of_the_cell_gives_the_reason(tmp_path: Path) -> None:
+    def cell(parameters: str) -> Cell:
+        text = SMALL.replace("hidden: 20, epochs: 3", parameters)
+        return next(c for c in load_suite(write_suite(tmp_path, text)).cells("tiny") if c.name == "theta/sparsity=0.3")
+
+    save(tmp_path, record_for(cell("hidden: 5, epochs: 9, momentum: 0.1"), test_error_percent=1.0))
+    save(tmp_path, record_for(cell("hidden: 20, epochs: 4, momentum: 0.5"), test_error_percent=1.0))
+    (run,) = plan(tmp_path, [cell("hidden: 20, epochs: 3, momentum: 0.2")])
+    assert run.reason == "parameter epochs changed from 4 to 3; parameter momentum changed from 0.5 to 0.2"
+
+
+def test_other_profiles_and_runs_by_hand_are_no_reason(tmp_path: Path, cells: list[Cell]) -> None:
+    paper = load_suite(write_suite(tmp_path)).cells("paper")
+    by_hand = record_for(cells[3], test_error_percent=1.0)
+    save(tmp_path, record_for(paper[2], test_error_percent=1.0))
+    save(tmp_path, by_hand.model_copy(update={"cells": [], "run": "theta-0", "seed": 7}))
+    assert {run.reason for run in plan(tmp_path, cells)} == {"never run"}
+
+
+def test_an_older_algorithm_is_stale(tmp_path: Path, cells: list[Cell]) -> None:
+    save(tmp_path, record_for(cells[2], test_error_percent=1.0).model_copy(update={"algorithm": 0}))
+    run = named(plan(tmp_path, cells), "theta/sparsity=0.3")
+    assert (run.state, run.reason) == ("stale", "algorithm version changed from 0 to 1")
+
+
+def test_other_data_is_stale_where_the_data_is_known(tmp_path: Path, cells: list[Cell], small_data: Path) -> None:
+    save(tmp_path, record_for(cells[2], test_error_percent=1.0))
+    run = named(plan(tmp_path, cells, small_data), "theta/sparsity=0.3")
+    assert (run.state, run.reason) == ("stale", "data: the prepared images have another checksum")
+    assert named(plan(tmp_path, cells), "theta/sparsity=0.3").state == "done"
+
+
+def test_failures_are_told(tmp_path: Path, cells: list[Cell]) -> None:
+    failure = {"state": "failed", "error": "it diverged", "metrics": None}
+    save(tmp_path, record_for(cells[2]).model_copy(update=failure))
+    save(tmp_path, record_for(cells[3]).model_copy(update={"error": "no memory", "metrics": None}))
+    runs = plan(tmp_path, cells)
+    assert [(run.state, run.reason) for run in runs[2:]] == [
+        ("failed", "failed before: it diverged"),
+        ("failed", "failed before: no memory"),
+    ]
+
+
+def test_forced_runs_are_due_though_done(tmp_path: Path, cells: list[Cell]) -> None:
+    save(tmp_path, *(record_for(cell, test_error_percent=1.0) for cell in cells[2:4]))
+    runs = plan(tmp_path, cells[2:4], forced=["theta/sparsity=0.1"])
+    assert [(run.state, run.reason, run.forced) for run in runs] == [("done", "", False), ("missing", "forced", True)]
+
+
+def test_running_and_cut_off_runs_are_recognised(tmp_path: Path, cells: list[Cell], small_data: Path) -> None:
+    checksum = prepared_checksum(small_data, "mnist-rot", "generated")
+    assert checksum is not None
+    store = RunStore(tmp_path)
+    names = [run_id(cell.settings(), {"train": checksum, "test": checksum}, 0) for cell in cells[2:4]]
+    storage.write_text(store.checkpoint_path(names[1]), "")
+    with store.locked(names[0]):
+        runs = plan(tmp_path, cells[2:4], small_data)
+    assert [run.run for run in runs] == names
+    assert [(run.state, run.reason) for run in runs] == [
+        ("running", "another process works on it"),
+        ("missing", "cut off: goes on from its checkpoint"),
+    ]
+    assert [run.state for run in plan(tmp_path, cells[2:4], small_data)] == ["missing", "missing"]
+
+
+def test_records_of_another_source_are_no_runs_of_this_one(tmp_path: Path, cells: list[Cell]) -> None:
+    save(tmp_path, record_for(cells[2], source="official", test_error_percent=1.0))
+    assert named(plan(tmp_path, cells), "theta/sparsity=0.3").reason == "never run"
+    official = load_suite(write_suite(tmp_path)).cells("tiny", "official")
+    assert named(plan(tmp_path, official), "theta/sparsity=0.3").state == "done"
+
+
+def test_metrics_of_tests_are_those_of_records() -> None:
+    assert metrics(test_error_percent=1.0, gamma_test_unaligned=0.5) == {
+        "svm": {"test_error_percent": 1.0},
+        "unaligned": {"gamma": {"offset": 20.0, "test": {"mean": 0.5}}},
+    }

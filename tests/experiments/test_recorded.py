@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import Command, parts_of, place_of, rewrite, run_of, train
+from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of, retrain_command
+from thetarbm_cli.experiments.settings import ALGORITHM, resolve
+from thetarbm_cli.experiments.store import RunStore
+
+# Settings of every kind; each run must be made again by the command that its record leads to.
+VARIANTS: dict[str, dict[str, Any]] = {
+    "profile": {"model": "rbm"},
+    "numbers": {"model": "rbm", "parameters": {"learning_rate": 1e-05, "momentum": 0.25, "gibbs_steps": 2}},
+    "true": {"model": "rbm", "parameters": {"standardise": True}},
+    "false": {"model": "theta", "parameters": {"standardise": False}},
+    "none": {"model": "rbm", "parameters": {"sparsity": None}},
+    "words": {
+        "model": "theta",
+        "parameters": {"tensor": "full", "initial": "independent", "rotation": "nearest", "hidden": 4},
+    },
+    "plus sign": {"model": "tirbm", "parameters": {"sparsity_form": "bias+weights"}},
+    "bernoulli": {"model": "orbm", "parameters": {"visible": "bernoulli", "align": False}},
+    "reference": {"model": "tirbm", "preset": "reference", "parameters": {"initial_momentum": 0.3}},
+    "perturbation": {"model": "theta", "perturbation": {"n": 3, "p": 0.2, "scope": "all"}},
+    "perturbed orbm": {"model": "orbm", "perturbation": {"n": 1, "p": 0.1}},
+    "pixels": {"model": "pixels"},
+    "aligned pixels": {"model": "aligned-pixels", "parameters": {"rotations": 4}},
+    "sizes": {"model": "rbm", "data": {"train": 50, "valid": 20, "test": 30}},
+    "one size": {"model": "rbm", "profile": "paper", "data": {"train": 50}, "parameters": {"epochs": 1, "hidden": 5}},
+    "mnist": {"model": "theta", "data": {"train_on": "mnist"}},
+    "seed": {"model": "rbm", "seed": 12345678901234567890},
+}
+
+
+@pytest.fixture
+def own_images(small_data: Path, tmp_path: Path) -> Path:
+    """A user's file, with a name that a shell would take apart."""
+    images, labels = parts_of(small_data)["train"]
+    path = tmp_path / "it's my file.npz"
+    np.savez(path, images=(images.reshape(-1, 28, 28) * 255).astype(np.uint8)[:, ::2, ::2], labels=labels)
+    return path
+
+
+def assert_command_makes_the_run_again(thetarbm: Command, small_data: Path, tmp_path: Path, **variant: Any) -> None:
+    arguments = {"profile": "tiny", **variant}
+    seed = arguments.pop("seed", 0)
+    record = train(small_data, tmp_path / "first", resolve(**arguments), seed)
+    words = shlex.split(retrain_command(record))
+    assert words[:2] == ["thetarbm", "train"]
+    sheet = thetarbm(*words[1:], "--json", results=tmp_path / "second").json
+    assert sheet["run"] == record.run
+    assert sheet["settings"]["parameters"] == record.parameters
+    first, second = (RunStore(tmp_path / name).weights_path(record.run).read_bytes() for name in ("first", "second"))
+    assert first == second
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_retrain_command_makes_the_same_run(thetarbm: Command, small_data: Path, tmp_path: Path, name: str) -> None:
+    assert_command_makes_the_run_again(thetarbm, small_data, tmp_path, **VARIANTS[name])
+
+
+def test_retrain_command_of_own_images(thetarbm: Command, small_data: Path, tmp_path: Path, own_images: Path) -> None:
+    data = {"source": str(own_images), "train": 50}
+    assert_command_makes_the_run_again(thetarbm, small_data, tmp_path, model="theta", data=data)
+
+
+def test_retrain_command_of_another_data_seed(
+    thetarbm: Command, small_data: Path, tmp_path: Path, own_images: Path
+) -> None:
+    data = {"source": str(own_images), "seed": 3}
+    assert_command_makes_the_run_again(thetarbm, small_data, tmp_path, model="rbm", data=data)
+
+
+def test_whole_record_is_given_back(small_data: Path, trained: Path) -> None:
+    run = run_of(trained, "theta")
+    assert checked_record(place_of(small_data, trained), run).run == run
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"state": "failed", "error": "training diverged"}, ["failed when it was trained (training diverged)"]),
+        (
+            {"algorithm": ALGORITHM + 1},
+            [f"version {ALGORITHM + 1}", f"this is {ALGORITHM}", "thetarbm train --model theta"],
+        ),
+        ({"format": 99}, ["cannot be used", "train it again"]),
+    ],
+)
+def test_record_that_cannot_be_measured_is_refused(
+    small_data: Path, trained: Path, tmp_path: Path, changes: dict[str, Any], words: list[str]
+) -> None:
+    shutil.copytree(trained, tmp_path / "results")
+    run = run_of(trained, "theta")
+    rewrite(tmp_path / "results", run, changes)
+    with pytest.raises(InputError) as raised:
+        checked_record(place_of(small_data, tmp_path / "results"), run)
+    for word in (run, *words):
+        assert word in str(raised.value)
+
+
+def test_missing_weights_say_how_to_make_them(small_data: Path, trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "results")
+    place = place_of(small_data, tmp_path / "results")
+    record = checked_record(place, run_of(trained, "theta"))
+    place.store.weights_path(record.run).unlink()
+    with pytest.raises(InputError) as raised:
+        model_of(place, record)
+    assert retrain_command(record) in str(raised.value)
+
+
+def test_other_data_is_refused(small_data: Path, trained: Path, data_dir: Path) -> None:
+    record = checked_record(place_of(small_data, trained), run_of(trained, "theta"))
+    with pytest.raises(ThetaRBMError, match="was made from a mnist-rot with the checksum"):
+        data_of(place_of(data_dir, trained), record)
+
+
+@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
+def test_loaded_model_has_the_stored_weights(small_data: Path, trained: Path, model: str) -> None:
+    place = place_of(small_data, trained)
+    record = checked_record(place, run_of(trained, model))
+    loaded = model_of(place, record).to_arrays()
+    with np.load(place.store.weights_path(record.run)) as archive:
+        for name in archive.files:
+            np.testing.assert_array_equal(loaded[name], archive[name])

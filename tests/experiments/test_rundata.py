@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import parts_of
+from thetarbm_cli.data.prepared import Prepared, prepare
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments import rundata
+from thetarbm_cli.experiments.rundata import load_data
+from thetarbm_cli.experiments.settings import DataSettings
+
+
+def test_one_data_set_serves_all_parts(small_data: Path) -> None:
+    data = load_data(small_data, DataSettings())
+    for name, part in (("train", data.train()), ("valid", data.valid()), ("test", data.test())):
+        images, labels = parts_of(small_data)[name]
+        np.testing.assert_allclose(part[0], images, rtol=1e-6)
+        np.testing.assert_array_equal(part[1], labels)
+    assert data.checksums["train"] == data.checksums["test"]
+
+
+def test_training_on_mnist_is_tested_on_mnist_rot(small_data: Path) -> None:
+    data = load_data(small_data, DataSettings(train_on="mnist"))
+    upright, turned = parts_of(small_data, "mnist"), parts_of(small_data)
+    np.testing.assert_allclose(data.train()[0], upright["train"][0], rtol=1e-6)
+    np.testing.assert_allclose(data.valid()[0], upright["valid"][0], rtol=1e-6)
+    np.testing.assert_allclose(data.test()[0], turned["test"][0], rtol=1e-6)
+    assert data.checksums["train"] != data.checksums["test"]
+    assert data.describe()["train"]["dataset"] == "mnist"
+    assert data.describe()["test"]["dataset"] == "mnist-rot"
+
+
+def test_counts_take_a_part_of_every_split(small_data: Path) -> None:
+    data = load_data(small_data, DataSettings(train=20, valid=10, test=30))
+    assert [len(part[1]) for part in (data.train(), data.valid(), data.test())] == [20, 10, 30]
+    # Balanced: as many of each digit.
+    np.testing.assert_array_equal(np.bincount(data.train()[1]), [2] * 10)
+
+
+def test_mnist_goes_with_the_official_mnist_rot(small_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def note(data_dir: Path, dataset: str, source: str, **_: Any) -> Prepared:
+        asked.append((dataset, source))
+        return prepare(small_data, dataset)
+
+    monkeypatch.setattr(rundata, "prepare", note)
+    load_data(small_data, DataSettings(train_on="mnist", source="official"))
+    assert asked == [("mnist", "shipped"), ("mnist-rot", "official")]
+
+
+def test_data_without_validation_images_says_so(small_data: Path, tmp_path: Path) -> None:
+    images, labels = parts_of(small_data)["train"]
+    own = tmp_path / "own.npz"
+    np.savez(own, images=images, labels=labels, split=np.arange(len(labels)) % 2 * 2)
+    data = load_data(tmp_path, DataSettings(source=str(own)))
+    assert len(data.train()[1]) == len(data.test()[1]) == 150
+    with pytest.raises(InputError, match="no valid images"):
+        data.valid()
+
+
+def test_record_names_the_file_but_not_its_folder(small_data: Path, tmp_path: Path) -> None:
+    images, labels = parts_of(small_data)["train"]
+    own = tmp_path / "secret folder" / "own.npz"
+    own.parent.mkdir()
+    np.savez(own, images=images, labels=labels)
+    described = load_data(tmp_path, DataSettings(source=str(own))).describe()
+    assert {role["source"] for role in described.values()} == {"own.npz"}

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.experiments.runs import MODELS
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments import settings as settings_module
+from thetarbm_cli.experiments.settings import (
+    ALGORITHM,
+    DataSettings,
+    Perturbation,
+    RunSettings,
+    parse_assignments,
+    resolve,
+    run_id,
+)
+from thetarbm_cli.models.catalogue import PRESETS, defaults_of
+
+CHECKSUMS = {"train": "a" * 64, "test": "b" * 64}
+DATA_FIELDS = {"train": 7, "valid": 7, "test": 7}
+
+
+def identity(settings: RunSettings, checksums: dict[str, str] = CHECKSUMS, seed: int = 0) -> str:
+    return run_id(settings, checksums, seed)
+
+
+def other(value: Any) -> Any:
+    """A value of the same type that is not this one."""
+    match value:
+        case None:
+            return 0.5
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return f"not {value}"
+    raise AssertionError(value)
+
+
+# An id holds only what differs from a default. So a run made under an old default would be taken for one
+# under the new default, unless the version of the algorithm tells them apart.
+PINNED = {
+    "rbm": "1-b476cb02a8d5",
+    "orbm": "1-485e411e0e3f",
+    "tirbm": "1-53eef8a99027",
+    "theta": "1-4ea3b7a0ceb4",
+    "pixels": "1-0d32176cc304",
+    "aligned-pixels": "1-0d32176cc304",
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_changing_a_default_needs_a_new_algorithm(model: str) -> None:
+    text = json.dumps(defaults_of(model), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    assert f"{ALGORITHM}-{digest}" == PINNED[model], (
+        f"the defaults of {model} have changed: raise ALGORITHM, then pin the new hash"
+    )
+
+
+def test_paper_profile_is_the_defaults() -> None:
+    for model in MODELS:
+        assert resolve(model) == RunSettings(model=model)
+
+
+def test_tiny_profile_is_as_small_as_the_name_says() -> None:
+    settings = resolve("theta", profile="tiny")
+    assert settings.data == DataSettings(train=300, valid=100, test=300)
+    assert settings.parameters == {"hidden": 40, "epochs": 3}
+
+
+def test_later_settings_win_over_preset_and_profile() -> None:
+    settings = resolve("tirbm", preset="reference", profile="tiny", parameters={"batch_size": 7, "hidden": 9})
+    reference = PRESETS["tirbm"]["reference"]
+    assert settings.complete_parameters == {
+        **defaults_of("tirbm"),
+        **reference,
+        "epochs": 3,
+        "hidden": 9,
+        "batch_size": 7,
+    }
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_setting_of_a_model_changes_the_id(model: str) -> None:
+    ids = [identity(RunSettings(model=model))]
+    for name, value in defaults_of(model).items():
+        ids.append(identity(RunSettings(model=model, parameters={name: other(value)})))
+    assert len(set(ids)) == len(ids)
+
+
+def test_model_data_perturbation_seed_and_algorithm_change_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = RunSettings(model="theta")
+    variants = [plain, *(RunSettings(model=model) for model in MODELS if model != "theta")]
+    variants += [RunSettings(model="theta", data=DataSettings(**{name: 7})) for name in DATA_FIELDS]  # type: ignore[arg-type]
+    variants += [
+        RunSettings(model="theta", perturbation=Perturbation(n=n, p=p, scope=scope))  # type: ignore[arg-type]
+        for n, p, scope in [(1, 0.1, "train"), (2, 0.1, "train"), (1, 0.2, "train"), (1, 0.1, "rbm"), (1, 0.1, "all")]
+    ]
+    ids = [identity(variant) for variant in variants]
+    ids += [
+        identity(plain, seed=1),
+        identity(plain, {**CHECKSUMS, "train": "c"}),
+        identity(plain, {**CHECKSUMS, "test": "c"}),
+    ]
+    monkeypatch.setattr(settings_module, "ALGORITHM", ALGORITHM + 1)
+    ids.append(identity(plain))
+    assert len(set(ids)) == len(ids)
+
+
+def test_an_option_that_is_as_by_default_changes_no_id() -> None:
+    explicit = RunSettings(model="theta", parameters=defaults_of("theta"))
+    assert identity(explicit) == identity(RunSettings(model="theta"))
+
+
+def test_where_the_images_come_from_changes_no_id() -> None:
+    # Their checksums are in the id.
+    ids = {
+        identity(RunSettings(model="rbm", data=DataSettings(source=source, train_on=train_on, seed=seed)))
+        for source, train_on, seed in [("generated", "mnist-rot", 0), ("/home/me/own.npz", "mnist", 3)]
+    }
+    assert len(ids) == 1
+
+
+@given(st.permutations(sorted(defaults_of("theta"))))
+def test_order_of_settings_changes_no_id(names: list[str]) -> None:
+    changed = {name: other(value) for name, value in defaults_of("theta").items()}
+    shuffled = RunSettings(model="theta", parameters={name: changed[name] for name in names})
+    assert identity(shuffled) == identity(RunSettings(model="theta", parameters=changed))
+
+
+def test_id_starts_with_the_model_and_is_stable() -> None:
+    # A stored run is found by this name: it must not depend on the process, the machine or the library's version.
+    settings = RunSettings(model="theta", parameters={"hidden": 40}, perturbation=Perturbation(n=1, p=0.1))
+    content = {
+        "algorithm": ALGORITHM,
+        "data": CHECKSUMS,
+        "seed": 3,
+        "settings": {
+            "data": {},
+            "model": "theta",
+            "parameters": {"hidden": 40},
+            "perturbation": {"n": 1, "p": 0.1, "scope": "train"},
+        },
+    }
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
+    assert identity(settings, seed=3) == "theta-" + hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def test_assignments_are_json_or_plain_words() -> None:
+    assigned = parse_assignments(
+        (
+            "hidden=7",
+            "learning_rate=1e-3",
+            "standardise=true",
+            "sparsity=None",
+            "initial_momentum=null",
+            "visible=bernoulli",
+            'rotation="nearest"',
+            "hidden=8",
+            "data.train=50",
+            "perturbation.p=0.1",
+        )
+    )
+    assert assigned.parameters == {
+        "hidden": 8,
+        "learning_rate": 0.001,
+        "standardise": True,
+        "sparsity": None,
+        "initial_momentum": None,
+        "visible": "bernoulli",
+        "rotation": "nearest",
+    }
+    assert assigned.data == {"train": 50}
+    assert assigned.perturbation == {"p": 0.1}
+
+
+@pytest.mark.parametrize("pair", ["hidden", "=5", ""])
+def test_assignment_without_name_or_value_is_refused(pair: str) -> None:
+    with pytest.raises(InputError, match="key=value"):
+        parse_assignments((pair,))
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_number_that_is_not_finite_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="learning_rate must be a finite number"):
+        parse_assignments((f"learning_rate={text}",))
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "message"),
+    [
+        ("cnn", {}, "unknown model 'cnn'"),
+        ("rbm", {"profile": "huge"}, "unknown profile 'huge'"),
+        ("rbm", {"preset": "reference"}, "model rbm has no preset 'reference'"),
+        ("rbm", {"parameters": {"rotations": 9}}, "model rbm has no setting 'rotations'"),
+        ("theta", {"parameters": {"hidden": 4.5}}, "setting hidden must be a whole number, not 4.5"),
+        ("theta", {"parameters": {"hidden": True}}, "setting hidden must be a whole number, not True"),
+        ("theta", {"parameters": {"tensor": 3}}, "setting tensor must be a word, not 3"),
+        ("theta", {"parameters": {"hidden": None}}, "setting hidden must be a whole number, not None"),
+        ("theta", {"data": {"train": 0}}, "setting data.train: .* greater than or equal to 1 .*0"),
+        ("theta", {"data": {"valid": 1.5}}, "setting data.valid: .*integer"),
+        ("theta", {"data": {"size": 28}}, "setting data.size: .*not permitted"),
+        ("theta", {"perturbation": {"n": 1}}, "setting perturbation.p: field required"),
+        ("theta", {"perturbation": {"n": 1, "p": 1.0}}, "setting perturbation.p: .*less than 1"),
+        ("theta", {"perturbation": {"n": 0, "p": 0.5}}, "setting perturbation.n: .*greater than or equal to 1"),
+        ("theta", {"perturbation": {"n": 1, "p": 0.5, "scope": "test"}}, "setting perturbation.scope: .*'test'"),
+        ("rbm", {"perturbation": {"n": 1, "p": 0.5}}, "model rbm sees no orientations"),
+    ],
+)
+def test_wrong_settings_are_named(model: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as raised:
+        resolve(model, **arguments)
+    assert "\n" not in str(raised.value)

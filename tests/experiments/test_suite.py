@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.experiments.suites import SMALL, write_suite
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments import suitefile
+from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.robustness import published_table
+from thetarbm_cli.experiments.settings import resolve
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.models.catalogue import defaults_of
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = load_suite(suitefile.shipped_path())
+
+# The paper's tables, copied from the paper and not from the suite.
+ERRORS = {
+    "rbm": (15.41, 16.04, 16.39),
+    "orbm": (15.61, 15.87, 16.61),
+    "tirbm": (14.07, 13.35, 14.08),
+    "theta": (10.31, 10.08, 10.85),
+}
+GAMMAS = {
+    "rbm": (0.1746, 0.1775, 0.1724, 0.1751, 0.1721, 0.1746),
+    "orbm": (0.1754, 0.1782, 0.1737, 0.1764, 0.1710, 0.1735),
+    "tirbm": (0.8434, 0.8295, 0.8106, 0.8118, 0.7878, 0.7917),
+    "theta": (0.9000, 0.9062, 0.9087, 0.9098, 0.9103, 0.9093),
+}
+TABLE_3 = ((8.9, 9.1, 9.0, 9.6), (8.9, 9.4, 9.3, 11.0), (9.0, 9.9, 10.0, 13.4), (9.0, 10.9, 11.3, 16.1))
+
+
+def paper_says(cell: Cell) -> dict[str, float]:
+    if cell.experiment in ERRORS:
+        column = (0.3, 0.2, 0.1).index(cell.at["sparsity"])
+        train, test = GAMMAS[cell.experiment][2 * column : 2 * column + 2]
+        error = ERRORS[cell.experiment][column]
+        return {"test_error_percent": error, "gamma_train": train, "gamma_test": test}
+    if cell.experiment == "perturbation":
+        return {"test_error_percent": TABLE_3[cell.at["n"] - 1][round(10 * cell.at["p"]) - 1]}
+    mnist = {"mnist-theta": (0.77, 0.77), "mnist-tirbm": (0.82, 0.25)}
+    if cell.experiment in mnist:
+        return dict(zip(("gamma_train", "gamma_test"), mnist[cell.experiment], strict=True))
+    return {}
+
+
+@pytest.mark.parametrize("cell", SHIPPED.cells(), ids=lambda cell: cell.name)
+def test_declared_cell_resolves_and_has_the_papers_number(cell: Cell) -> None:
+    assert cell.published == paper_says(cell)
+    for profile in SHIPPED.profiles:
+        sized = next(each for each in SHIPPED.cells(profile) if each.name == cell.name)
+        assert sized.settings().model == cell.model
+        assert sized.settings().data.train_on == ("mnist" if cell.experiment.startswith("mnist-") else "mnist-rot")
+    if "sparsity" in cell.at:
+        assert cell.settings().complete_parameters["sparsity"] == cell.at["sparsity"]
+
+
+def test_the_suite_has_every_cell_of_the_paper() -> None:
+    counts = {table: sum(table in cell.tables for cell in SHIPPED.cells()) for table in ("1", "2", "3", "mnist")}
+    assert counts == {"1": 14, "2": 12, "3": 16, "mnist": 2}
+    assert [cell.name for cell in SHIPPED.cells() if cell.on_request] == ["tirbm-reference"]
+    assert all(cell.perturbation is None or cell.perturbation["scope"] == "train" for cell in SHIPPED.cells())
+
+
+def test_table_3_of_perturb_is_the_suites() -> None:
+    table = published_table()
+    assert table.unperturbed == 10.31
+    assert table.errors == {(n + 1, (p + 1) / 10): TABLE_3[n][p] for n in range(4) for p in range(4)}
+
+
+@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"])
+def test_defaults_of_the_suite_are_those_of_the_models(model: str) -> None:
+    defaults = defaults_of(model)
+    assert {name: defaults[name] for name in SHIPPED.defaults.parameters} == SHIPPED.defaults.parameters
+
+
+@pytest.mark.parametrize("profile", ["paper", "quick", "tiny"])
+def test_train_and_run_mean_the_same_run(profile: str) -> None:
+    cell = next(cell for cell in SHIPPED.cells(profile) if cell.name == "theta/sparsity=0.2")
+    assert cell.settings() == resolve("theta", profile=profile, parameters={"sparsity": 0.2})
+
+
+def test_reference_settings_of_the_tirbm_are_over_the_defaults() -> None:
+    cell = next(cell for cell in SHIPPED.cells() if cell.name == "tirbm-reference")
+    assert cell.settings() == resolve("tirbm", preset="reference")
+
+
+def test_every_assumption_has_a_reading_and_a_reason() -> None:
+    assert len(SHIPPED.assumptions) >= 15
+    assert all(each.reading.endswith(".") and each.why.endswith(".") for each in SHIPPED.assumptions)
+
+
+def test_the_shipped_schema_is_current_and_takes_the_shipped_suite() -> None:
+    script = ROOT / "scripts" / "build_schema.py"
+    spec = importlib.util.spec_from_file_location("build_schema", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    text = (ROOT / "docs" / "schema" / "experiments.schema.json").read_text(encoding="utf-8")
+    assert text == module.schema_text()
+    schema = json.loads(text)
+    jsonschema.validate(yaml.safe_load((ROOT / "experiments.yaml").read_text(encoding="utf-8")), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**yaml.safe_load(SMALL), "unknown": 1}, schema)
+
+
+def test_a_user_adds_an_experiment_by_adding_yaml(tmp_path: Path) -> None:
+    more = SMALL + (
+        "  - name: floors\n    label: floors\n    model: theta\n"
+        "    grid: {floor: [0.0, 0.1], tensor: [tied, full]}\n    tables: ['1']\n"
+    )
+    cells = load_suite(write_suite(tmp_path, more)).cells("tiny")
+    names = [cell.name for cell in cells if cell.experiment == "floors"]
+    assert names == [f"floors/floor={floor},tensor={tensor}" for floor in ("0", "0.1") for tensor in ("tied", "full")]
+    assert cells[-1].settings().parameters == {"floor": 0.1, "tensor": "full", "hidden": 20, "epochs": 3}
+
+
+PROBLEMS = {
+    "unknown key": ("title: small", "title: small\ncolour: red", "3:1: colour: unknown key"),
+    "unknown key inside": ("    model: theta\n", "    model: theta\n    modle: x\n", "experiments[1].modle: unknown key"),
+    "wrong type": ("seeds: 1\n", "seeds: one\n", "profiles.tiny.seeds: input should be a valid integer"),
+    "impossible value": ("0.1746", "1.746", "published[0].gamma_train: input should be less than or equal to 1"),
+    "unknown model": ("model: theta", "model: thta", "experiments[1].model: input should be 'rbm'"),
+    "missing key": ("    label: RBM\n", "", "experiments[0].label: field required"),
+    "duplicate name": ("name: again", "name: rbm", "experiments[2].name: the name 'rbm' is taken by experiments[0]"),
+    "duplicate key": ("    model: theta\n", "    model: theta\n    model: rbm\n", "model: 'model' is there twice"),
+    "cell without runs": ("at: {sparsity: 0.3}", "at: {sparsity: 0.4}", "published[0].at: a cell without runs"),
+    "value twice": ("[0.3, 0.1]}\n    measures", "[0.3, 0.3]}\n    measures", "grid.sparsity: the value 0.3 is there 2"),
+    "empty axis": ("[0.3, 0.1]}\n    measures", "[]}\n    measures", "experiments[1].grid.sparsity: list should have"),
+    "unknown setting": ("{sparsity: 0.3}\n    m", "{sparsty: 0.3}\n    m", "parameters.sparsty: again with profile paper"),
+    "impossible setting": ("{sparsity: 0.3}\n    m", "{sparsity: 3.0}\n    m", "again with profile paper: sparsity"),
+    "wrong preset": ("label: RBM\n", "label: RBM\n    preset: reference\n", "experiments[0].preset: model rbm has no preset"),
+    "axis without perturbation": ("grid: {sparsity: [0.3, 0.1]}\n    meas", "grid: {n: [1, 2]}\n    meas", "needs a `perturb"),
+    "another format": ("format: 1", "format: 2", "1:9: format: input should be 1"),
+    "a tag": ("title: small", "title: !!python/object:os.system small", "2:8: tag tag:yaml.org,2002:python/object"),
+    "an alias": ("title: small", "title: &t small\npaper: *t", "3:8: alias *t is not allowed"),
+    "not YAML": ("title: small", "title: [small", "has 1 problem"),
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_a_problem_is_told_with_place_and_excerpt(name: str, tmp_path: Path) -> None:
+    before, after, words = PROBLEMS[name]
+    assert before in SMALL
+    text = SMALL.replace(before, after, 1)
+    with pytest.raises(InputError) as raised:
+        load_suite(write_suite(tmp_path, text))
+    message = str(raised.value)
+    assert words in message
+    line, column = map(int, re.findall(r"suite\.yaml:(\d+):(\d+): ", message)[0])
+    assert f"{line:>6} | {text.splitlines()[line - 1]}" in message
+    assert message.splitlines()[3].index("^") == 9 + column - 1
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = SMALL
+    for name in ("wrong type", "unknown model", "impossible value", "unknown key inside"):
+        before, after, _ = PROBLEMS[name]
+        text = text.replace(before, after, 1) if before in text else text.replace("model: thta\n", "model: thta\n    x: 1\n")
+    with pytest.raises(InputError, match="has 4 problems") as raised:
+        load_suite(write_suite(tmp_path, text))
+    lines = [int(line) for line in re.findall(r"suite\.yaml:(\d+):\d+: ", str(raised.value))]
+    assert len(lines) == 4
+    assert lines == sorted(lines)
+
+
+def test_aliases_that_would_grow_are_refused_before_they_do(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    with pytest.raises(InputError, match="alias"):
+        load_suite(write_suite(tmp_path, "\n".join(lines)))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"- 1\n- 2\n", "valid dictionary"),
+        (b"[" * 5000, "deeper"),
+        (b"a: 1\n" * 300_000, "larger than"),
+        (b"format: 2020-13-45\n", "format"),
+        (b"a:\n\tb: 1\n", "problem"),
+    ],
+)
+def test_files_that_are_no_suite(content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=words):
+        load_suite(path)
+
+
+def test_a_suite_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read the suite"):
+        load_suite(tmp_path / "none.yaml")
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    at=st.integers(0, len(SMALL)),
+    length=st.integers(0, 30),
+    text=st.text(st.sampled_from("{}[]:,-&*!|>'\"#%@ \n\tab1.\x00é"), max_size=12),
+)
+def test_a_damaged_suite_is_read_or_refused(
+    at: int, length: int, text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = write_suite(tmp_path_factory.mktemp("fuzz"), SMALL[:at] + text + SMALL[at + length :])
+    try:
+        load_suite(path, check_settings=False).cells("tiny")
+    except InputError as error:
+        assert str(error)  # noqa: PT017  the only kind of error there may be
+
+
+def test_which_suite_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert suitefile.find_suite() == ROOT / "experiments.yaml"
+    (tmp_path / "experiments.yaml").write_text(SMALL, encoding="utf-8")
+    assert load_suite().title == "small"
+    assert suitefile.find_suite(Path("other.yaml")) == Path("other.yaml")
+
+
+def test_an_installed_package_has_the_suite_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside = tmp_path / "experiments.yaml"
+    inside.write_text(SMALL, encoding="utf-8")
+    monkeypatch.setattr(suitefile, "__file__", str(tmp_path / "suitefile.py"))
+    assert suitefile.shipped_path() == inside

@@ -1,0 +1,373 @@
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import MODELS, place_of, record_of, rewrite, run_of, train
+from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments import environment, training_run
+from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, resolve
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.training_run import train_run
+from thetarbm_cli.models.catalogue import build
+from thetarbm_cli.models.images import OrientedImageRBM
+
+
+def weights_of(results: Path, run: str) -> dict[str, np.ndarray]:
+    with np.load(results / "runs" / run / "weights.npz", allow_pickle=False) as archive:
+        return dict(archive)
+
+
+def tiny(model: str, **parameters: Any) -> RunSettings:
+    return resolve(model, profile="tiny", parameters=parameters)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_record_says_all_that_the_run_depends_on(trained: Path, model: str) -> None:
+    run = run_of(trained, model)
+    record = record_of(trained, run)
+    assert (record["format"], record["algorithm"], record["run"]) == (1, ALGORITHM, run)
+    assert (record["state"], record["error"], record["metrics"]) == ("done", None, None)
+    assert record["settings"]["model"] == model
+    assert record["settings"]["data"] == {
+        "train_on": "mnist-rot",
+        "source": "generated",
+        "seed": 0,
+        "train": 300,
+        "valid": 100,
+        "test": 300,
+    }
+    assert record["parameters"] == tiny(model).complete_parameters
+    assert record["seed"] == 0
+    assert set(record["seeds"]) == {"data", "initial", "order", "sampling", "perturbation"}
+    assert {role["dataset"] for role in record["data"].values()} == {"mnist-rot"}
+    assert all(len(role["sha256"]) == 64 for role in record["data"].values())
+    assert len(record["weights_sha256"]) == 64
+    assert record["peak_memory_megabytes"] > 10
+    assert 0 <= record["timings"]["checkpoint_seconds"] <= record["timings"]["train_seconds"]
+    learns = model not in ("pixels", "aligned-pixels")
+    assert [epoch["epoch"] for epoch in record["history"]] == ([1, 2, 3] if learns else [])
+    for epoch in record["history"]:
+        assert 0 < epoch["reconstruction_error"] < 10
+        assert 0 < epoch["mean_activation"] < 1
+
+
+def test_record_says_where_it_was_made(trained: Path) -> None:
+    made = record_of(trained, run_of(trained, "theta"))["environment"]
+    assert made["backend"] == "numpy"
+    assert made["gpu"] is None
+    assert made["processor"]
+    assert made["python"].startswith("3.")
+    assert made["libraries"]["numpy"] == np.__version__
+    assert all({"library", "version", "threads"} == set(pool) for pool in made["blas"])
+    assert made["git"] is None or (len(made["git"]["revision"]) == 40 and made["git"]["dirty"] in (True, False))
+
+
+def test_environment_outside_a_checkout_or_without_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment.thetarbm_cli, "__file__", str(tmp_path / "thetarbm_cli" / "__init__.py"))
+    assert environment._revision() is None
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "thetarbm_cli").mkdir()
+    assert environment._revision() is None
+    monkeypatch.setenv("PATH", "")
+    assert environment._revision() is None
+
+
+@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
+def test_weights_are_float32_without_pickle(trained: Path, model: str) -> None:
+    arrays = weights_of(trained, run_of(trained, model))
+    assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
+    assert arrays["weights"].shape == (40, 784)
+
+
+def test_tied_tensor_stores_one_matrix_and_full_all_slices(small_data: Path, trained: Path, tmp_path: Path) -> None:
+    assert weights_of(trained, run_of(trained, "theta"))["weights"].shape == (40, 784)
+    full = train(small_data, tmp_path, tiny("theta", tensor="full", hidden=5))
+    assert weights_of(tmp_path, full.run)["weights"].shape == (9, 5, 784)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_weights_are_those_of_the_estimator(small_data: Path, trained: Path, model: str) -> None:
+    images, _ = training_run.load_data(small_data, tiny(model).data).train()
+    fitted = build(model, tiny(model).complete_parameters, seed=0, backend="numpy").fit(images)
+    stored = weights_of(trained, run_of(trained, model))
+    expected = fitted.to_arrays()
+    assert list(stored) == list(expected)
+    for name in stored:
+        np.testing.assert_allclose(stored[name], expected[name], rtol=1e-4, atol=1e-6)
+
+
+def test_second_time_nothing_is_written(small_data: Path, trained: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in trained.rglob("*.*") if path.suffix != ".lock"}
+    again = train_run(place_of(small_data, trained), tiny("theta"), 0)
+    assert again.cached
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_force_trains_again_to_the_same_bytes(small_data: Path, trained: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(trained, results)
+    path = RunStore(results).weights_path(run_of(results, "rbm"))
+    before, made = path.read_bytes(), path.stat().st_mtime_ns
+    assert not train_run(place_of(small_data, results), tiny("rbm"), 0, force=True).cached
+    assert path.stat().st_mtime_ns > made
+    assert path.read_bytes() == before
+
+
+def test_seed_changes_weights_and_order_but_not_the_data(small_data: Path, tmp_path: Path) -> None:
+    first, second = (train(small_data, tmp_path, tiny("rbm"), seed) for seed in (0, 1))
+    assert first.data == second.data
+    assert first.weights_sha256 != second.weights_sha256
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "changed", "no record", "damaged record", "other format"])
+def test_damaged_run_is_made_again_to_the_same_bytes(
+    small_data: Path, trained: Path, tmp_path: Path, damage: str
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(trained, results)
+    run = run_of(results, "theta")
+    weights, record = RunStore(results).weights_path(run), results / "runs" / run / "run.json"
+    whole = weights.read_bytes()
+    match damage:
+        case "missing":
+            weights.unlink()
+        case "truncated":
+            weights.write_bytes(whole[:1000])
+        case "changed":
+            weights.write_bytes(whole[:-1] + b"?")
+        case "no record":
+            record.unlink()
+        case "damaged record":
+            record.write_text("{")
+        case "other format":
+            rewrite(results, run, {"format": 99})
+    again = train_run(place_of(small_data, results), tiny("theta"), 0)
+    assert (again.cached, again.record.run) == (False, run)
+    assert weights.read_bytes() == whole
+    assert train_run(place_of(small_data, results), tiny("theta"), 0).cached
+
+
+def test_measures_outlive_lost_weights_but_not_other_weights(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(evaluated, results)
+    run = run_of(results, "rbm")
+    metrics = record_of(results, run)["metrics"]
+    RunStore(results).weights_path(run).unlink()
+    train(small_data, results, "rbm")
+    assert record_of(results, run)["metrics"] == metrics
+    rewrite(results, run, {"weights_sha256": "0" * 64})
+    train(small_data, results, "rbm")
+    assert record_of(results, run)["metrics"] is None
+
+
+def diverging(small_data: Path, results: Path, settings: RunSettings) -> dict[str, Any]:
+    with pytest.raises(ThetaRBMError, match="training diverged"):
+        train(small_data, results, settings)
+    return record_of(results, run_of(results, settings.model))
+
+
+def test_divergence_is_recorded_as_failed_and_never_cached(small_data: Path, tmp_path: Path) -> None:
+    settings = tiny("rbm", learning_rate=1000.0)
+    record = diverging(small_data, tmp_path, settings)
+    assert record["state"] == "failed"
+    assert "diverged in epoch 1" in record["error"]
+    assert (record["history"], record["weights_sha256"]) == ([], None)
+    assert not RunStore(tmp_path).weights_path(record["run"]).exists()
+    assert not RunStore(tmp_path).checkpoint_path(record["run"]).exists()
+    # Not cached: it is tried, and fails, again.
+    diverging(small_data, tmp_path, settings)
+
+
+def test_divergence_after_good_epochs_keeps_the_last_good_one(small_data: Path, tmp_path: Path) -> None:
+    settings = tiny("theta", learning_rate=0.3, epochs=6)
+    record = diverging(small_data, tmp_path, settings)
+    good = len(record["history"])
+    assert 0 < good < 6
+    assert f"diverged in epoch {good + 1}" in record["error"]
+    checkpoint = RunStore(tmp_path).load_checkpoint(record["run"])
+    assert checkpoint is not None
+    assert all(np.isfinite(array).all() for array in checkpoint.values())
+    # It resumes there, fails in the same epoch, and still knows the good ones.
+    assert diverging(small_data, tmp_path, settings)["history"] == record["history"]
+
+
+def test_failed_run_can_be_mended(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ThetaRBMError("the device is lost")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("thetarbm_cli.models.estimator.BoltzmannEstimator.fit", refuse)
+        with pytest.raises(ThetaRBMError, match="the device is lost"):
+            train(small_data, tmp_path, "rbm")
+    assert record_of(tmp_path, run_of(tmp_path, "rbm"))["state"] == "failed"
+    assert train(small_data, tmp_path, "rbm").state == "done"
+    assert record_of(tmp_path, run_of(tmp_path, "rbm"))["error"] is None
+
+
+def test_wrong_input_is_no_failed_run(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise InputError("images must be square")
+
+    monkeypatch.setattr("thetarbm_cli.models.estimator.BoltzmannEstimator.fit", refuse)
+    with pytest.raises(InputError):
+        train(small_data, tmp_path, "rbm")
+    assert list(tmp_path.rglob("run.json")) == []
+
+
+class Killed(BaseException):
+    """The end of a process, at a place of our choice."""
+
+
+def kill_before(patch: pytest.MonkeyPatch, method: str, count: int = 1) -> None:
+    """Let the process end when the store's method is called for the `count`-th time."""
+    original: Callable[..., Any] = getattr(RunStore, method)
+    calls = []
+
+    def wrapped(self: RunStore, *arguments: Any) -> Any:
+        calls.append(None)
+        if len(calls) == count:
+            raise Killed
+        return original(self, *arguments)
+
+    patch.setattr(RunStore, method, wrapped)
+
+
+@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta", "pixels"])
+@pytest.mark.parametrize(
+    ("method", "count"),
+    [("save_checkpoint", 1), ("save_checkpoint", 3), ("save_weights", 1), ("save", 1), ("remove_checkpoint", 1)],
+)
+def test_end_at_any_write_then_again_gives_the_same_bytes(
+    small_data: Path,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    method: str,
+    count: int,
+) -> None:
+    monkeypatch.setattr("thetarbm_cli.experiments.checkpoints.SHARE", 1e9)  # a checkpoint after every epoch
+    run = run_of(trained, model)
+    writes_checkpoints = model != "pixels"
+    with monkeypatch.context() as patch:
+        kill_before(patch, method, count)
+        if method == "save_checkpoint" and not writes_checkpoints:
+            train(small_data, tmp_path, model)
+        else:
+            with pytest.raises(Killed):
+                train(small_data, tmp_path, model)
+    (tmp_path / "runs" / run / ".checkpoint.npz.xyz.part").write_bytes(b"half")
+    train(small_data, tmp_path, model)
+    store = RunStore(tmp_path)
+    assert store.weights_path(run).read_bytes() == RunStore(trained).weights_path(run).read_bytes()
+    assert record_of(tmp_path, run)["history"] == record_of(trained, run)["history"]
+
+
+def test_resumed_run_starts_where_it_was_cut_off(
+    small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "thetarbm")
+    monkeypatch.setattr("thetarbm_cli.experiments.checkpoints.SHARE", 1e9)
+    with monkeypatch.context() as patch:
+        kill_before(patch, "save_checkpoint", 3)
+        with pytest.raises(Killed):
+            train(small_data, tmp_path, "theta")
+    seen = []
+    train_run(place_of(small_data, tmp_path), tiny("theta"), 0, on_epoch=lambda record, _: seen.append(record.epoch))
+    assert seen == [3]
+    assert "after epoch 2" in caplog.text
+    assert sorted(path.name for path in next((tmp_path / "runs").iterdir()).iterdir()) == [
+        "run.json",
+        "run.lock",
+        "weights.npz",
+    ]
+
+
+@pytest.mark.parametrize("damage", ["empty", "truncated", "changed", "npy", "other run"])
+def test_damaged_checkpoint_is_left_aside(
+    small_data: Path,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    damage: str,
+) -> None:
+    for results, hidden in ((tmp_path, 40), (tmp_path / "other", 7)):
+        with monkeypatch.context() as patch:
+            kill_before(patch, "save_weights")
+            with pytest.raises(Killed):
+                train(small_data, results, tiny("theta", hidden=hidden))
+    run = run_of(trained, "theta")
+    path = RunStore(tmp_path).checkpoint_path(run)
+    whole = path.read_bytes()
+    match damage:
+        case "empty":
+            path.write_bytes(b"")
+        case "truncated":
+            path.write_bytes(whole[: len(whole) // 2])
+        case "changed":
+            path.write_bytes(whole[:9000] + bytes([whole[9000] ^ 8]) + whole[9001:])
+        case "npy":
+            with path.open("wb") as stream:
+                np.save(stream, np.zeros(3))
+        case "other run":
+            path.write_bytes(next((tmp_path / "other").rglob("checkpoint.npz")).read_bytes())
+    train(small_data, tmp_path, "theta")
+    assert any("not used" in message for message in caplog.messages)
+    assert RunStore(tmp_path).weights_path(run).read_bytes() == RunStore(trained).weights_path(run).read_bytes()
+
+
+def test_force_does_not_resume(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        kill_before(patch, "save_weights")
+        with pytest.raises(Killed):
+            train(small_data, tmp_path, "rbm")
+    seen = []
+    train_run(
+        place_of(small_data, tmp_path), tiny("rbm"), 0, force=True, on_epoch=lambda record, _: seen.append(record.epoch)
+    )
+    assert seen == [1, 2, 3]
+
+
+def test_perturbed_training_sees_perturbed_orientations(small_data: Path, trained: Path, tmp_path: Path) -> None:
+    common: dict[str, Any] = {"profile": "tiny"}
+    settings = resolve("theta", perturbation={"n": 4, "p": 0.4}, **common)
+    record = train(small_data, tmp_path, settings)
+    images, _ = training_run.load_data(small_data, settings.data).train()
+    model = build("theta", settings.complete_parameters, seed=0, backend="numpy")
+    assert isinstance(model, OrientedImageRBM)
+    perturbed = training_run.perturbed_orientations(model, images, settings, 0)
+    assert perturbed is not None
+    clean = model.orientation_estimator()(images)
+    steps = np.abs((perturbed - clean + 4) % 9 - 4)
+    # ε = 0 with probability .6⁴ = .13, so most orientations are off.
+    assert np.mean(steps > 0) == pytest.approx(1 - 0.6**4, abs=0.06)
+    expected = model.fit(images, orientations=perturbed).to_arrays()["weights"]
+    np.testing.assert_allclose(weights_of(tmp_path, record.run)["weights"], expected, rtol=1e-4, atol=1e-6)
+    assert record.weights_sha256 != record_of(trained, run_of(trained, "theta"))["weights_sha256"]
+
+
+def test_test_images_are_perturbed_otherwise_than_training_images(small_data: Path) -> None:
+    settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": "all"})
+    images, _ = training_run.load_data(small_data, settings.data).train()
+    model = build("theta", settings.complete_parameters)
+    train_role = training_run.perturbed_orientations(model, images, settings, 0, "train")
+    test_role = training_run.perturbed_orientations(model, images, settings, 0, "test")
+    other_seed = training_run.perturbed_orientations(model, images, settings, 1, "train")
+    assert train_role is not None
+    assert (train_role != test_role).any()
+    assert (train_role != other_seed).any()
+
+
+def test_clean_runs_estimate_their_own_orientations(small_data: Path) -> None:
+    settings = tiny("theta")
+    images = np.zeros((2, 784), dtype=np.float32)
+    assert training_run.perturbed_orientations(build("theta", {}), images, settings, 0) is None

@@ -1,0 +1,72 @@
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.special import expit, logsumexp, softmax
+
+from thetarbm_cli.models.activation import log_sum_with_off, sigmoid, softmax_with_off, softplus
+
+# Drives up to the size that 784 pixels at 1e4 σ can give, and beyond.
+elements = st.floats(-(2.0**100), 2.0**100, width=32) | st.floats(-100, 100, width=32)
+drives = arrays(np.float32, (3, 2, 4), elements=elements)
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def with_off(x: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros_like(x[:1]), x]).astype(np.float64)
+
+
+@settings(derandomize=True)
+@given(drives)
+def test_sigmoid(x: np.ndarray) -> None:
+    expected = expit(x.astype(np.float64))
+    result = sigmoid(np, x)
+    assert result is x
+    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-30)
+
+
+@settings(derandomize=True)
+@given(drives)
+def test_softplus(x: np.ndarray) -> None:
+    before = x.copy()
+    np.testing.assert_allclose(softplus(np, x), np.logaddexp(0, x.astype(np.float64)), rtol=1e-6, atol=1e-30)
+    assert np.array_equal(x, before)
+
+
+@settings(derandomize=True)
+@given(drives)
+def test_softmax_with_off(x: np.ndarray) -> None:
+    expected = softmax(with_off(x), axis=0)[1:]
+    result = softmax_with_off(np, x)
+    assert result is x
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-30)
+    assert (result.sum(axis=0) <= 1 + 1e-6).all()
+
+
+@settings(derandomize=True)
+@given(drives)
+def test_log_sum_with_off(x: np.ndarray) -> None:
+    before = x.copy()
+    np.testing.assert_allclose(log_sum_with_off(np, x), logsumexp(with_off(x), axis=0), rtol=1e-5, atol=1e-6)
+    assert np.array_equal(x, before)
+
+
+def test_one_turn_and_off_is_the_sigmoid() -> None:
+    x = np.linspace(-90, 90, 181, dtype=np.float32).reshape(1, 1, -1)
+    np.testing.assert_allclose(softmax_with_off(np, x.copy()), sigmoid(np, x.copy()), rtol=1e-5, atol=1e-30)
+
+
+def test_results_keep_single_precision() -> None:
+    x = np.zeros((2, 3, 4), dtype=np.float32)
+    for function in (sigmoid, softplus, softmax_with_off, log_sum_with_off):
+        assert function(np, x.copy()).dtype == np.float32

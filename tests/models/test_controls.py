@@ -1,0 +1,35 @@
+import numpy as np
+import pytest
+from skimage.transform import rotate
+from sklearn.exceptions import NotFittedError
+
+from thetarbm_cli.models.controls import AlignedPixels, Pixels
+
+Digits = tuple[np.ndarray, np.ndarray]
+
+
+def test_pixels_are_the_images(digits: Digits) -> None:
+    images = digits[0][:50]
+    control = Pixels().fit(images)
+    assert np.array_equal(control.transform(images), images)
+    assert control.history_ == []
+    assert len(control.get_feature_names_out()) == 784
+
+
+def test_aligned_pixels_are_the_images_turned_back(digits: Digits) -> None:
+    images = digits[0][:50]
+    control = AlignedPixels().fit(images)
+    aligned = control.transform(images)
+    index = control.orientation_estimator()(images)
+    assert len(set(index)) > 3
+    for image, s, result in zip(images, index, aligned, strict=True):
+        turned = rotate(image.reshape(28, 28).astype(np.float64), -40 * s, order=1)
+        np.testing.assert_allclose(result, turned.ravel(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("control", [Pixels, AlignedPixels])
+def test_controls_need_to_know_the_width_first(control: type[Pixels], digits: Digits) -> None:
+    with pytest.raises(NotFittedError):
+        control().transform(digits[0][:3])
+    with pytest.raises(ValueError, match="784 features"):
+        control().fit(digits[0][:3]).transform(np.zeros((3, 16)))

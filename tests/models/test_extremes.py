@@ -1,0 +1,140 @@
+"""Rare pixels at many standard deviations, images without contrast, and training that diverges."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.models.small import MODELS, small
+from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models.estimator import host_state
+from thetarbm_cli.models.training import DivergenceError
+from thetarbm_cli.models.update import TrainingState
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def with_rare_pixels(value: float) -> np.ndarray:
+    images = np.random.default_rng(0).normal(0, 1, (300, 36)).astype(np.float32)
+    images[::100, 5] = value
+    images[50::100, 20] = -value
+    return images
+
+
+def assert_all_finite(model: RBM, images: np.ndarray) -> None:
+    features = model.transform(images)
+    assert np.isfinite(features).all()
+    assert features.min() >= 0
+    assert features.max() <= 1 + 1e-6
+    assert np.isfinite(model.free_energy(images)).all()
+    assert np.isfinite(model.reconstruct(images)).all()
+
+
+@pytest.mark.parametrize("value", [50.0, 1e4])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"variance": "learned"}, {"sparsity_form": "bias+weights"}, {"gibbs_steps": 2, "visible_sampling": "sample"}],
+    ids=["paper", "learned", "weights", "drawn"],
+)
+@pytest.mark.parametrize("name", MODELS)
+def test_rare_pixels_of_training_images_at_many_deviations(name: str, settings: dict[str, Any], value: float) -> None:
+    images = with_rare_pixels(value)
+    model = small(name, standardise=False, **settings).fit(images)
+    assert np.isfinite([record.reconstruction_error for record in model.history_]).all()
+    assert_all_finite(model, images)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_pixel_that_is_on_once_in_2500_images(name: str) -> None:
+    images = np.random.default_rng(1).random((2500, 16), dtype=np.float32)
+    images[:, 0] = 0
+    images[7, 0] = 1
+    model = small(name, epochs=2).fit(images)
+    standardised = (images[7, 0] - images[:, 0].mean()) / images[:, 0].std()
+    assert standardised == pytest.approx(50, abs=0.1)
+    assert_all_finite(model, images)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_later_image_10_000_deviations_away(name: str) -> None:
+    random = np.random.default_rng(2)
+    images = random.random((100, 16), dtype=np.float32)
+    images[:, 3] = 0.5 + 1e-4 * random.standard_normal(100)
+    model = small(name).fit(images)
+    later = images[:20].copy()
+    later[::2, 3] = 1.5
+    later[1::2, 3] = -0.5
+    assert_all_finite(model, later)
+
+
+@pytest.mark.parametrize("visible", ["gaussian", "bernoulli"])
+@pytest.mark.parametrize("name", MODELS)
+def test_images_that_are_all_alike(name: str, visible: str) -> None:
+    for images in (np.zeros((20, 16)), np.ones((20, 16)), np.full((1, 16), 0.25)):
+        model = small(name, visible=visible).fit(images)
+        assert_all_finite(model, images)
+
+
+def finite(state: TrainingState) -> bool:
+    return all(np.isfinite(value).all() for value in state.parameters.values())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_divergence_is_said_in_one_sentence(name: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    with pytest.raises(
+        DivergenceError,
+        match=r"^training diverged in epoch \d \(mean squared reconstruction error .*\); "
+        r"try a lower learning_rate than 1000$",
+    ) as caught:
+        small(name, learning_rate=1e3).fit(digits[0][:200])
+    assert isinstance(caught.value, ThetaRBMError)
+    assert caught.value.exit_code == 1
+
+
+@pytest.mark.parametrize("model_class", [RBM, TransformInvariantRBM, ThetaRBM])
+def test_the_monitor_has_the_last_good_state_when_training_diverges(model_class: type[RBM]) -> None:
+    images = np.random.default_rng(0).random((200, 36), dtype=np.float32)
+    settings: dict[str, Any] = {"hidden": 20, "learning_rate": 1.0}
+    states: list[TrainingState] = []
+
+    def monitor(state: TrainingState) -> None:
+        states.append(host_state(state, NumpyBackend()))
+
+    with pytest.raises(DivergenceError) as caught:
+        model_class(epochs=20, **settings).fit(images, monitor=monitor)
+    assert len(states) >= 1
+    assert f"in epoch {len(states) + 1} " in str(caught.value)
+    assert all(finite(state) for state in states)
+    # It is what an equal fit of so many epochs leaves.
+    stopped = model_class(epochs=len(states), **settings).fit(images)
+    for name, value in states[-1].parameters.items():
+        assert np.array_equal(value, stopped.state_.parameters[name])
+
+
+def test_an_update_that_overflows_at_the_very_end_of_an_epoch_is_divergence() -> None:
+    images = np.full((30, 16), 100)
+    states: list[bool] = []
+    with pytest.raises(DivergenceError, match="in epoch 1 "):
+        # One batch: its error is that of the parameters before the update.
+        RBM(hidden=5, epochs=1, batch_size=30, learning_rate=1e38, standardise=False).fit(
+            images, monitor=lambda state: states.append(finite(state))
+        )
+    assert states == []
+
+
+def test_a_fit_that_diverged_can_be_repeated_with_a_lower_rate() -> None:
+    images = np.random.default_rng(0).random((200, 36), dtype=np.float32)
+    model = RBM(hidden=20, learning_rate=1e3)
+    with pytest.raises(DivergenceError):
+        model.fit(images)
+    model.set_params(learning_rate=0.01).fit(images)
+    assert np.array_equal(model.weights_, RBM(hidden=20).fit(images).weights_)

@@ -1,0 +1,186 @@
+"""Images of any square size, any number of rotations, orientations given or estimated, and wrong input."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.models.small import MODELS, small
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+
+ORIENTED = ["orbm", "theta-tied", "theta-full"]
+IMAGE_MODELS = ["tirbm", *ORIENTED]
+
+
+def pictures(count: int = 40, size: int = 8) -> np.ndarray:
+    return np.random.default_rng(size).random((count, size * size), dtype=np.float32)
+
+
+def use(model: RBM, images: np.ndarray) -> None:
+    """Everything a model does, once."""
+    pixels = images.shape[1]
+    model.fit(images)
+    assert model.transform(images).shape == (len(images), model.hidden)
+    assert np.isfinite(model.free_energy(images)).all()
+    assert model.reconstruct(images).shape == images.shape
+    assert model.sample(2, gibbs_steps=2).shape == (2, pixels)
+    model.partial_fit(images)
+
+
+@pytest.mark.parametrize("kind", ["bilinear", "replicated", "nearest", "permutation"])
+@pytest.mark.parametrize("name", IMAGE_MODELS)
+@settings(max_examples=8, deadline=None, derandomize=True)
+@given(size=st.integers(2, 9), rotations=st.integers(1, 12), count=st.integers(1, 30))
+def test_any_size_and_any_number_of_rotations(name: str, kind: str, size: int, rotations: int, count: int) -> None:
+    model = small(name, hidden=4, epochs=2, rotations=rotations, rotation=kind, batch_size=7)
+    use(model, pictures(count, size))
+
+
+@pytest.mark.parametrize("name", IMAGE_MODELS)
+def test_one_rotation_is_a_plain_machine(name: str) -> None:
+    images = pictures(60)
+    common: dict[str, Any] = {"epochs": 4, "batch_size": 16, "sparsity_weight": 1.0}
+    plain, single = small("rbm", **common).fit(images), small(name, rotations=1, **common).fit(images)
+    np.testing.assert_allclose(single.weights_.reshape(plain.weights_.shape), plain.weights_, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(single.hidden_bias_.ravel(), plain.hidden_bias_, rtol=0, atol=1e-6)
+    for method in ("transform", "free_energy", "reconstruct"):
+        expected = getattr(plain, method)(images)
+        np.testing.assert_allclose(getattr(single, method)(images), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(single.sample(3, gibbs_steps=5), plain.sample(3, gibbs_steps=5), rtol=1e-5, atol=1e-5)
+
+
+def test_a_plain_machine_takes_inputs_of_any_width() -> None:
+    for width in (1, 2, 7):
+        use(RBM(hidden=3, epochs=2), np.random.default_rng(width).random((20, width)))
+
+
+@pytest.mark.parametrize("name", ORIENTED)
+def test_given_orientations_that_are_the_estimated_ones_change_nothing(name: str) -> None:
+    images = pictures(80)
+    estimated = small(name).orientation_estimator()(images)
+    by_itself, told = small(name).fit(images), small(name).fit(images, orientations=estimated.tolist())
+    assert np.array_equal(by_itself.weights_, told.weights_)
+    for method in ("transform", "free_energy", "reconstruct"):
+        expected = getattr(by_itself, method)(images)
+        assert np.array_equal(getattr(told, method)(images, orientations=estimated), expected)
+    others = small(name).fit(images, orientations=(estimated + 1) % 9)
+    assert not np.array_equal(others.weights_, told.weights_)
+
+
+def test_models_without_orientations_do_not_look_at_them() -> None:
+    images = pictures()
+    for name in ("rbm", "tirbm"):
+        model = small(name).fit(images, orientations=np.arange(40) % 9)
+        assert np.array_equal(model.weights_, small(name).fit(images).weights_)
+
+
+def test_turned_images_have_the_features_of_the_upright_ones_in_theta() -> None:
+    # Quarter turns are exact, also for the estimator of the orientation; all groups have one standardisation.
+    images = np.random.default_rng(3).random((100, 81), dtype=np.float32)
+    turned = np.rot90(images.reshape(-1, 9, 9), 1, axes=(1, 2)).reshape(100, 81)
+    model = ThetaRBM(hidden=6, epochs=3, rotations=4, visible="bernoulli").fit(images)
+    index = model.orientation_estimator()(images)
+    agrees = model.orientation_estimator()(turned) == (index + 1) % 4
+    assert agrees.mean() > 0.95
+    np.testing.assert_allclose(model.transform(turned[agrees]), model.transform(images[agrees]), rtol=0, atol=1e-6)
+
+
+def test_an_oriented_machine_may_leave_images_as_they_are() -> None:
+    images = pictures(60)
+    aligned = OrientedRBM(hidden=5, epochs=2).fit(images)
+    kept = OrientedRBM(hidden=5, epochs=2, align=False).fit(images)
+    assert np.array_equal(aligned.weights_, kept.weights_)
+    assert not np.allclose(aligned.transform(images), kept.transform(images))
+    upright = np.zeros(60, dtype=np.int64)
+    assert np.array_equal(aligned.transform(images, orientations=upright), kept.transform(images))
+
+
+@pytest.mark.parametrize("name", IMAGE_MODELS)
+@pytest.mark.parametrize("width", [1, 2, 15])
+def test_images_that_are_not_square(name: str, width: int) -> None:
+    message = f"images must be square, flattened row by row: {width} pixels are no square of 2 or more"
+    with pytest.raises(InputError, match=message):
+        small(name).fit(np.zeros((5, width)))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_arrays_that_are_no_images(name: str) -> None:
+    model = small(name).fit(pictures())
+    for wrong, message in (
+        (pictures(size=6), "64 features"),
+        (np.full((3, 64), np.nan), "NaN"),
+        (np.full((3, 64), np.inf), "infinity"),
+        (pictures()[0], "2D array"),
+        (np.zeros((0, 64)), "minimum of 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.transform(wrong)
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(wrong)
+
+
+@pytest.mark.parametrize("name", ORIENTED)
+@pytest.mark.parametrize(
+    ("orientations", "message"),
+    [
+        (np.zeros(39, dtype=int), "orientations must be 40 integers, one per image"),
+        (np.zeros(40), "orientations must be 40 integers, one per image"),
+        (np.zeros((40, 1), dtype=int), "orientations must be 40 integers, one per image"),
+        (np.full(40, 9), r"orientations must be in 0\.\.8, not 9\.\.9"),
+        (np.full(40, -1), r"orientations must be in 0\.\.8, not -1\.\.-1"),
+    ],
+)
+def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -> None:
+    images = pictures()
+    with pytest.raises(InputError, match=message):
+        small(name).fit(images, orientations=orientations)
+    with pytest.raises(InputError, match=message):
+        small(name).fit(images).transform(images, orientations=orientations)
+
+
+@pytest.mark.parametrize(
+    ("model_class", "wrong", "message"),
+    [
+        (RBM, {"hidden": 0}, "hidden must be 1 or above, not 0"),
+        (RBM, {"epochs": -1}, "epochs must be 0 or above, not -1"),
+        (RBM, {"batch_size": 0}, "batch_size must be 1 or above, not 0"),
+        (RBM, {"gibbs_steps": 0}, "gibbs_steps must be 1 or above, not 0"),
+        (RBM, {"momentum_epochs": -2}, "momentum_epochs must be 0 or above, not -2"),
+        (RBM, {"learning_rate": 0}, "learning_rate must be above 0, not 0"),
+        (RBM, {"learning_rate": float("nan")}, "learning_rate must be above 0, not nan"),
+        (RBM, {"rate_decay": -0.1}, r"rate_decay must be 0 or above, not -0\.1"),
+        (RBM, {"weight_decay": -1}, "weight_decay must be 0 or above, not -1"),
+        (RBM, {"sparsity_weight": -1}, "sparsity_weight must be 0 or above, not -1"),
+        (RBM, {"momentum": 1.0}, r"momentum must be in \[0, 1\), not 1\.0"),
+        (RBM, {"initial_momentum": -0.5}, r"initial_momentum must be in \[0, 1\), not -0\.5"),
+        (RBM, {"sparsity": 30}, r"sparsity must be between 0 and 1 \(a share of units that are on\), not 30"),
+        (RBM, {"sparsity_form": "none"}, r"sparsity_form must be one of bias, bias\+weights, not 'none'"),
+        (RBM, {"visible_sampling": "x"}, "visible_sampling must be one of mean, sample, not 'x'"),
+        (RBM, {"visible": "binary"}, "visible must be one of gaussian, bernoulli, not 'binary'"),
+        (RBM, {"variance": "free"}, "variance must be one of fixed, learned, not 'free'"),
+        (RBM, {"variance": "tracked"}, "variance must be one of fixed, learned, not 'tracked'"),
+        (ThetaRBM, {"variance": "tracked"}, "variance must be one of fixed, learned, not 'tracked'"),
+        (RBM, {"visible": "bernoulli", "variance": "learned"}, "no variance to learn: use variance='fixed'"),
+        (
+            TransformInvariantRBM,
+            {"visible": "bernoulli", "variance": "tracked"},
+            "no variance to learn: use variance='fixed'",
+        ),
+        (TransformInvariantRBM, {"variance": "x"}, "variance must be one of fixed, learned, tracked, not 'x'"),
+        (RBM, {"floor": -1}, "floor of the standard deviation must be 0 or more, not -1"),
+        (RBM, {"random_state": -1}, "a seed must be 0 or above, not -1"),
+        (RBM, {"backend": "torch"}, "unknown backend 'torch'"),
+        (TransformInvariantRBM, {"rotations": 0}, "rotations must be 1 or above, not 0"),
+        (TransformInvariantRBM, {"rotation": "cubic"}, "rotation must be one of .*, not 'cubic'"),
+        (OrientedRBM, {"orientation_operator": "x"}, "unknown gradient operator 'x'"),
+        (ThetaRBM, {"tensor": "both"}, "tensor must be one of tied, full, not 'both'"),
+        (ThetaRBM, {"initial": "x"}, "initial must be one of rotated, independent, not 'x'"),
+        (ThetaRBM, {"initial": "independent"}, "independent initial slices need tensor='full'"),
+    ],
+)
+def test_wrong_settings_are_named(model_class: type[RBM], wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        model_class(**{"hidden": 3, "epochs": 1, **wrong}).fit(pictures())

@@ -1,0 +1,163 @@
+"""The TI-RBM: a softmax over turns and off, its field and gradient, and its authors' settings."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.models.exact import turns
+from tests.models.naive import NaiveTrainer
+from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.models import TransformInvariantRBM
+from thetarbm_cli.models.pooling import PooledInteraction
+from thetarbm_cli.models.transform_invariant import REFERENCE
+
+shapes = {
+    "size": st.integers(2, 6),
+    "rotations": st.integers(1, 9),
+    "hidden": st.integers(1, 5),
+    "count": st.integers(1, 8),
+    "seed": st.integers(0, 1000),
+}
+
+
+def interaction_of(
+    size: int, rotations: int, hidden: int, random: np.random.Generator
+) -> tuple[PooledInteraction, dict[str, NDArray[np.float32]]]:
+    parameters = {
+        "weights": random.normal(size=(hidden, size * size)).astype(np.float32),
+        "hidden_bias": random.normal(size=(rotations, hidden)).astype(np.float32),
+    }
+    return PooledInteraction(NumpyBackend(), parameters, size, "bilinear"), parameters
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(**shapes)
+def test_softmax_and_pooled_feature(size: int, rotations: int, hidden: int, count: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    interaction, parameters = interaction_of(size, rotations, hidden, random)
+    images = random.normal(size=(count, size * size)).astype(np.float32)
+    operators = turns(size, rotations)
+    probabilities = interaction.probabilities(images, None)
+    assert probabilities.shape == interaction.hidden_shape(count) == (rotations, count, hidden)
+    for i, image in enumerate(images):
+        for j in range(hidden):
+            exponentials = [
+                np.exp(parameters["hidden_bias"][s, j] + parameters["weights"][j] @ (operators[s] @ image))
+                for s in range(rotations)
+            ]
+            total = 1 + sum(exponentials)
+            for s in range(rotations):
+                assert probabilities[s, i, j] == pytest.approx(exponentials[s] / total, rel=2e-4, abs=1e-6)
+            assert interaction.pooled(probabilities)[i, j] == pytest.approx(1 - 1 / total, abs=1e-5)
+            # The slope of the pooled activation by one drive, by finite differences.
+            for s in range(rotations):
+                moved = [value * np.exp(1e-4 * (s == t)) for t, value in enumerate(exponentials)]
+                slope = (1 / total - 1 / (1 + sum(moved))) / 1e-4
+                assert interaction.sparsity_slope(probabilities)[s, i, j] == pytest.approx(slope, abs=1e-4)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(**shapes)
+def test_field_and_gradient(size: int, rotations: int, hidden: int, count: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    interaction, parameters = interaction_of(size, rotations, hidden, random)
+    operators = turns(size, rotations)
+    states = random.normal(size=(rotations, 2 * count, hidden)).astype(np.float32)
+    visible = random.normal(size=(2 * count, size * size)).astype(np.float32)
+    field = np.zeros((2 * count, size * size))
+    gradient = np.zeros((hidden, size * size))
+    for i in range(2 * count):
+        for s in range(rotations):
+            field[i] += operators[s].T @ parameters["weights"].T @ states[s, i]
+            gradient += np.outer(states[s, i], operators[s] @ visible[i])
+    np.testing.assert_allclose(interaction.field(states, None), field, rtol=1e-4, atol=1e-4)
+    out = np.empty_like(visible)
+    assert interaction.field(states, None, out=out) is out
+    np.testing.assert_allclose(out, field, rtol=1e-4, atol=1e-4)
+    before = random.normal(size=gradient.shape).astype(np.float32)
+    increment = before.copy()
+    interaction.accumulate(visible, states, None, increment, scale=0.2, keep=0.7)
+    np.testing.assert_allclose(increment, 0.7 * before + 0.2 * gradient, rtol=1e-4, atol=2e-4)
+
+
+def test_units_are_drawn_in_one_turn_or_none_as_often_as_they_should() -> None:
+    count = 100_000
+    interaction, _ = interaction_of(3, 4, 2, np.random.default_rng(0))
+    shares = np.array([[0.1, 0.0], [0.2, 0.3], [0.05, 0.7], [0.35, 0.0]], dtype=np.float32)
+    probabilities = np.ascontiguousarray(np.broadcast_to(shares[:, None, :], (4, count, 2)))
+    uniforms = np.random.default_rng(1).random((count, 2), dtype=np.float32)
+    drawn = interaction.sample(probabilities, uniforms, out=np.empty_like(probabilities))
+    assert set(np.unique(drawn)) == {0, 1}
+    assert drawn.sum(axis=0).max() == 1
+    np.testing.assert_allclose(drawn.mean(axis=1), shares, rtol=0, atol=0.006)
+    assert drawn[0, :, 1].sum() == drawn[3, :, 1].sum() == 0
+    assert 1 - drawn.sum(axis=0)[:, 0].mean() == pytest.approx(0.3, abs=0.006)
+
+
+def test_the_tracked_sigma_follows_the_reconstruction_error() -> None:
+    random = np.random.default_rng(2)
+    images = random.random((30, 16), dtype=np.float32)
+    model_settings: dict[str, Any] = {
+        "hidden": 6,
+        "variance": "tracked",
+        "batch_size": 8,
+        "rotations": 4,
+        "random_state": 3,
+        "standardise": False,
+        "learning_rate": 0.1,
+        "sparsity_form": "bias+weights",
+    }
+    start = TransformInvariantRBM(epochs=0, **model_settings).fit(images)
+    # It starts below the deviation of the pixels, as 6 cluster centres explain some of it.
+    assert 0 < start.sigma_[0] < images.std()
+    states: list[dict[str, np.ndarray]] = []
+    model = TransformInvariantRBM(epochs=3, **model_settings).fit(
+        images, monitor=lambda state: states.append({k: v.copy() for k, v in state.parameters.items()})
+    )
+    naive = NaiveTrainer("pooled", model.get_params(), turns(4, 4))
+    parameters = {name: value.astype(np.float64) for name, value in start.state_.parameters.items()}
+    increments = {name: np.zeros_like(value) for name, value in parameters.items()}
+    for epoch, state in enumerate(states):
+        naive.epoch(parameters, increments, images.astype(np.float64), None, epoch)
+        error = model.history_[epoch].reconstruction_error
+        parameters["sigma"] = 0.99 * parameters["sigma"] + 0.01 * np.sqrt(error)
+        for name, value in state.items():
+            np.testing.assert_allclose(value, parameters[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("images", [np.full((5, 16), 0.3), np.zeros((1, 16))], ids=["alike", "one"])
+def test_images_without_a_residual_start_sigma_at_one(images: np.ndarray) -> None:
+    model = TransformInvariantRBM(hidden=10, epochs=0, variance="tracked", standardise=False).fit(images)
+    assert model.sigma_[0] == 1
+
+
+def test_as_many_units_as_images_leave_a_residual() -> None:
+    images = np.random.default_rng(4).random((8, 16), dtype=np.float32)
+    model = TransformInvariantRBM(hidden=10, epochs=5, variance="tracked").fit(images)
+    assert 0.1 < model.sigma_[0] < 1
+    assert np.isfinite(model.transform(images)).all()
+
+
+def test_the_reference_has_its_authors_settings() -> None:
+    model = TransformInvariantRBM.reference(20, epochs=7)
+    parameters = model.get_params()
+    assert parameters["epochs"] == 7
+    assert parameters["hidden"] == 20
+    for name, value in REFERENCE.items():
+        if name != "epochs":
+            assert parameters[name] == value
+    learning = TransformInvariantRBM.reference()._learning()
+    assert learning.rate_at(10) == pytest.approx(0.005 / 1.1)
+    assert [learning.momentum_at(epoch) for epoch in range(6)] == [0.5, 0.5, 0.5, 0.5, 0.9, 0.9]
+
+
+def test_the_reference_learns(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    model = TransformInvariantRBM.reference(20, epochs=3).fit(digits[0][:400])
+    features = model.transform(digits[0][:400])
+    assert features.shape == (400, 20)
+    assert np.isfinite(features).all()
+    assert model.history_[-1].reconstruction_error < model.history_[0].reconstruction_error

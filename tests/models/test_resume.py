@@ -1,0 +1,158 @@
+"""Seeds, and training that stops after any epoch and goes on: always the same bits."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.models.small import MODELS, small
+from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.models import RBM, TransformInvariantRBM
+from thetarbm_cli.models.estimator import host_state
+from thetarbm_cli.models.seeds import AXES, batch_order, generator_of, seed_of
+from thetarbm_cli.models.update import TrainingState
+
+# All that could carry something from epoch to epoch.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "paper": {},
+    "all": {
+        "variance": "learned",
+        "visible_sampling": "sample",
+        "gibbs_steps": 2,
+        "rate_decay": 0.3,
+        "initial_momentum": 0.5,
+        "momentum_epochs": 2,
+        "weight_decay": 1e-3,
+        "batch_size": 32,
+    },
+    "bernoulli": {"visible": "bernoulli", "visible_sampling": "sample", "batch_size": 17},
+}
+
+
+def states_of(model: RBM, images: np.ndarray, **keywords: Any) -> list[TrainingState]:
+    """Copies of the state after each epoch, as they would be in a file."""
+    states: list[TrainingState] = []
+    model.fit(images, monitor=lambda state: states.append(host_state(state, NumpyBackend())), **keywords)
+    return states
+
+
+def assert_same(first: RBM, second: RBM) -> None:
+    ours, theirs = first.to_arrays(), second.to_arrays()
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        assert np.array_equal(value, theirs[name]), name
+    for name, value in first.state_.increments.items():
+        assert np.array_equal(value, second.state_.increments[name]), name
+    assert first.history_ == second.history_
+
+
+@pytest.fixture(scope="module")
+def images() -> np.ndarray:
+    return np.random.default_rng(4).random((110, 36), dtype=np.float32)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize("name", MODELS)
+def test_a_resumed_fit_is_the_uninterrupted_one_to_the_last_bit(
+    name: str, settings: dict[str, Any], images: np.ndarray
+) -> None:
+    whole = small(name, epochs=5, **settings)
+    states = states_of(whole, images)
+    assert [state.epoch for state in states] == [1, 2, 3, 4, 5]
+    for state in states:
+        written = pickle.loads(pickle.dumps(state))
+        assert_same(small(name, epochs=5, **settings).fit(images, resume=written), whole)
+        # The state that was given is left as it was.
+        for key, value in state.parameters.items():
+            assert np.array_equal(value, written.parameters[key])
+
+
+def test_a_resumed_fit_with_a_tracked_sigma(images: np.ndarray) -> None:
+    settings = {"hidden": 8, "epochs": 5, "variance": "tracked", "batch_size": 32}
+    whole = TransformInvariantRBM(**settings)
+    for state in states_of(whole, images):
+        assert_same(TransformInvariantRBM(**settings).fit(images, resume=state), whole)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_resumed_fit_reports_all_epochs(name: str, images: np.ndarray) -> None:
+    states = states_of(small(name, epochs=2), images)
+    resumed = small(name, epochs=4)
+    later = states_of(resumed, images, resume=states[1])
+    assert [state.epoch for state in later] == [3, 4]
+    assert [record.epoch for record in resumed.history_] == [1, 2, 3, 4]
+    assert resumed.history_[:2] == states[1].history
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize("name", MODELS)
+def test_partial_fit_for_every_epoch_is_fit(name: str, settings: dict[str, Any], images: np.ndarray) -> None:
+    stepwise = small(name, epochs=4, **settings)
+    for _ in range(4):
+        assert stepwise.partial_fit(images) is stepwise
+    assert_same(stepwise, small(name, epochs=4, **settings).fit(images))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_partial_fit_goes_on_after_fit_and_with_other_images(name: str, images: np.ndarray) -> None:
+    model = small(name, epochs=2).fit(images)
+    arrays = model.to_arrays()
+    model.partial_fit(images[:40])
+    assert [record.epoch for record in model.history_] == [1, 2, 3]
+    assert not np.array_equal(model.weights_, arrays["weights"])
+    # The standardisation stays that of the first images.
+    for key in ("standard_mean", "standard_scale"):
+        assert np.array_equal(model.to_arrays()[key], arrays[key])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_partial_fit_goes_on_from_loaded_arrays(name: str, images: np.ndarray) -> None:
+    arrays = small(name).fit(images).to_arrays()
+    fresh = small(name).load_arrays(arrays).partial_fit(images)
+    # What an estimator learned before it loaded others' parameters is forgotten.
+    other = small(name, random_state=5).fit(images)
+    other.set_params(random_state=0).load_arrays(arrays).partial_fit(images)
+    assert len(fresh.history_) == 1
+    assert np.array_equal(fresh.hidden_bias_, other.hidden_bias_)
+    assert np.array_equal(fresh.weights_, other.weights_)
+    assert np.abs(fresh.weights_ - arrays["weights"]).max() < 0.1
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_seed_decides_everything(name: str, images: np.ndarray) -> None:
+    first, again, other = (small(name, random_state=seed).fit(images) for seed in (3, 3, 4))
+    assert_same(first, again)
+    assert not np.array_equal(first.weights_, other.weights_)
+    # Nor does what the process drew before matter.
+    np.random.default_rng().random()
+    assert_same(first, small(name, random_state=np.int64(3)).fit(images))
+
+
+def test_models_of_a_seed_share_orders_and_initial_weights(images: np.ndarray) -> None:
+    matrices = [small(name, epochs=0, random_state=6).fit(images).weights_ for name in MODELS]
+    for matrix in matrices:
+        assert np.array_equal(matrix if matrix.ndim == 2 else matrix[0], matrices[0])
+
+
+def test_batch_orders_are_permutations_that_differ_by_epoch_and_seed() -> None:
+    orders = [tuple(batch_order(seed, epoch, 50)) for seed in range(3) for epoch in range(3)]
+    assert len(set(orders)) == 9
+    assert all(sorted(order) == list(range(50)) for order in orders)
+    assert np.array_equal(batch_order(1, 2, 50), batch_order(1, 2, 50))
+
+
+def test_axes_of_a_seed_are_independent_and_stay_as_they_are() -> None:
+    states = {tuple(seed_of(0, axis, *keys).generate_state(2)) for axis in AXES for keys in ((), (0,), (1,), (0, 1))}
+    assert len(states) == 4 * len(AXES)
+    # Stored results depend on the positions of the axes.
+    assert AXES[:5] == ("data", "initial", "order", "sampling", "perturbation")
+    assert generator_of(0, "order", 0).permutation(8).tolist() == batch_order(0, 0, 8).tolist()
+
+
+@pytest.mark.parametrize("state", [None, np.random.RandomState(3)], ids=["none", "object"])
+def test_other_random_states_of_scikit_learn_are_accepted(state: Any, images: np.ndarray) -> None:
+    model = RBM(hidden=4, epochs=2, random_state=state).fit(images)
+    assert np.isfinite(model.weights_).all()
+    model.partial_fit(images)
+    assert len(model.history_) == 3

@@ -1,0 +1,138 @@
+"""What scikit-learn asks of an estimator."""
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import check_estimator
+
+from tests.models.padded import PaddedOrientedRBM, PaddedThetaRBM, PaddedTransformInvariantRBM
+from tests.models.small import MODELS, small
+from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+
+Digits = tuple[np.ndarray, np.ndarray]
+
+# The check sets each name in the signature, also that of the keywords that a class passes on to its base.
+KEYWORDS = {"check_do_not_raise_errors_in_init_or_set_params": "takes **common for a parameter with the name common"}
+# Needs an environment variable that is read when SciPy is imported.
+SKIPPED = {"check_array_api_input"}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "expected"),
+    [
+        (RBM(hidden=6, epochs=2), {}),
+        (RBM(hidden=6, epochs=2, visible="bernoulli"), {}),
+        (PaddedOrientedRBM(hidden=6, epochs=2), KEYWORDS),
+        (PaddedTransformInvariantRBM(hidden=6, epochs=2), KEYWORDS),
+        (PaddedThetaRBM(hidden=6, epochs=2), KEYWORDS),
+        (PaddedThetaRBM(hidden=6, epochs=2, tensor="full"), KEYWORDS),
+    ],
+    ids=["rbm", "rbm, bernoulli", "orbm", "tirbm", "theta, tied", "theta, full"],
+)
+def test_the_checks_of_scikit_learn(estimator: RBM, expected: dict[str, str]) -> None:
+    results = check_estimator(estimator, expected_failed_checks=expected, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    failed = [f"{result['check_name']}: {result['exception']!r}" for result in results if result["status"] == "failed"]
+    assert failed == []
+    # The exceptions are those named above, and still needed.
+    assert {result["check_name"] for result in results if result["status"] == "xfail"} == set(expected)
+    assert {result["check_name"] for result in results if result["status"] == "skipped"} <= SKIPPED
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_can_be_read_set_and_cloned(name: str) -> None:
+    model = small(name, learning_rate=0.02, sparsity=None)
+    parameters = model.get_params()
+    assert parameters["hidden"] == 8
+    assert parameters["learning_rate"] == 0.02
+    copy = clone(model)
+    assert copy is not model
+    assert copy.get_params() == parameters
+    changed = {**parameters, "hidden": 5, "random_state": 8, "visible": "bernoulli"}
+    assert copy.set_params(**changed).get_params() == changed
+    with pytest.raises(ValueError, match="Invalid parameter 'colour'"):
+        model.set_params(colour="red")
+    with pytest.raises(TypeError, match="colour"):
+        MODELS[name][0](colour="red")
+
+
+def test_every_class_knows_its_own_and_its_bases_parameters() -> None:
+    rbm = set(RBM().get_params())
+    image = {"rotations", "rotation"}
+    orientation = {f"orientation_{part}" for part in ("operator", "scale", "weighting", "binning")}
+    assert set(TransformInvariantRBM().get_params()) == rbm | image
+    assert set(OrientedRBM().get_params()) == rbm | image | orientation | {"align"}
+    assert set(ThetaRBM().get_params()) == rbm | image | orientation | {"tensor", "initial"}
+
+
+def test_defaults_are_the_settings_of_the_paper() -> None:
+    parameters = ThetaRBM().get_params()
+    expected = {
+        "hidden": 500, "rotations": 9, "learning_rate": 0.01, "momentum": 0.9, "sparsity": 0.3, "visible": "gaussian",
+        "epochs": 30, "batch_size": 100, "gibbs_steps": 1, "initial_scale": 0.01, "weight_decay": 0.0,
+        "sparsity_weight": 0.3, "sparsity_form": "bias", "visible_sampling": "mean", "variance": "fixed",
+        "floor": 0.0, "rotation": "bilinear", "initial": "rotated",
+    }  # fmt: skip
+    assert {name: parameters[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_pickled_model_is_the_same_model(name: str, digits: Digits) -> None:
+    images = digits[0][:100]
+    model = small(name).fit(images)
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.transform(images), model.transform(images))
+    assert np.array_equal(copy.partial_fit(images).weights_, model.partial_fit(images).weights_)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_features_have_names_and_numbers(name: str, digits: Digits) -> None:
+    images = digits[0][:100]
+    model = small(name).fit(images)
+    assert model.n_features_in_ == 784
+    prefix = type(model).__name__.lower()
+    assert model.get_feature_names_out().tolist() == [f"{prefix}{j}" for j in range(8)]
+    features = model.transform(images)
+    assert features.shape == (100, 8)
+    assert features.dtype == np.float32
+    assert features.min() >= 0
+    assert features.max() <= 1
+    assert np.array_equal(small(name).fit_transform(images), features)
+    assert model.components_ is model.weights_
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_that_has_learned_nothing_says_so(name: str, digits: Digits) -> None:
+    for method in ("transform", "free_energy", "reconstruct"):
+        with pytest.raises(NotFittedError):
+            getattr(small(name), method)(digits[0][:3])
+    with pytest.raises(NotFittedError):
+        small(name).sample()
+    with pytest.raises(NotFittedError):
+        small(name).to_arrays()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_digits_are_told_apart_in_a_pipeline(name: str, digits: Digits) -> None:
+    images, labels = digits
+    settings: dict[str, Any] = {"hidden": 60, "epochs": 5, "batch_size": 20}
+    if name in ("theta-full", "tirbm"):
+        settings.update(rotations=5)
+    pipeline = make_pipeline(small(name, **settings), SVC(C=10, gamma=0.02))
+    pipeline.fit(images[:1200], labels[:1200])
+    # Chance is 0.1.
+    assert pipeline.score(images[1200:], labels[1200:]) > 0.45
+
+
+def test_a_setting_can_be_searched_for(digits: Digits) -> None:
+    images, labels = digits[0][:300], digits[1][:300]
+    pipeline = make_pipeline(ThetaRBM(epochs=1), SVC(C=10))
+    search = GridSearchCV(pipeline, {"thetarbm__hidden": [1, 40]}, cv=2).fit(images, labels)
+    assert search.best_params_ == {"thetarbm__hidden": 40}

@@ -1,0 +1,188 @@
+"""Every kind of update against the naive trainer, over several epochs with short last batches."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from tests.models.exact import turns
+from tests.models.naive import NaiveTrainer
+from thetarbm_cli.imaging.rotation import rotation_operators
+from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models.learning import Learning
+from thetarbm_cli.models.seeds import generator_of
+
+SIZE, ROTATIONS, COUNT = 4, 5, 25
+
+MODELS: dict[str, tuple[type[RBM], str, dict[str, Any]]] = {
+    "rbm": (RBM, "shared", {}),
+    "tirbm": (TransformInvariantRBM, "pooled", {}),
+    "theta-tied": (ThetaRBM, "tied", {"tensor": "tied"}),
+    "theta-full": (ThetaRBM, "full", {"tensor": "full"}),
+    "theta-independent": (ThetaRBM, "full", {"tensor": "full", "initial": "independent"}),
+    "theta-permutation": (ThetaRBM, "full", {"tensor": "full", "rotation": "permutation"}),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {"momentum": 0.0, "sparsity": None},
+    "paper": {},
+    "cd-3": {"gibbs_steps": 3, "visible_sampling": "sample"},
+    "schedules": {"rate_decay": 0.7, "initial_momentum": 0.3, "momentum_epochs": 2, "weight_decay": 0.05},
+    "sparsity of weights": {"sparsity_form": "bias+weights", "sparsity_weight": 3.0, "sparsity": 0.1},
+    "learned variance": {"variance": "learned", "weight_decay": 0.01},
+    "learned variance, drawn": {"variance": "learned", "visible_sampling": "sample", "gibbs_steps": 2},
+    "bernoulli": {"visible": "bernoulli"},
+    "bernoulli, drawn": {"visible": "bernoulli", "visible_sampling": "sample", "gibbs_steps": 2},
+}
+
+
+def assert_trains_like_the_naive_trainer(name: str, settings: dict[str, Any], epochs: int = 3) -> None:
+    model_class, form, own = MODELS[name]
+    common: dict[str, Any] = {
+        "hidden": 6,
+        "batch_size": 10,
+        "learning_rate": 0.1,
+        "initial_scale": 0.3,
+        "standardise": False,
+        "random_state": 5,
+    }
+    if model_class is not RBM:
+        common["rotations"] = ROTATIONS
+    model = model_class(**{**common, **own, **settings}, epochs=epochs)
+    random = np.random.default_rng(8)
+    images = random.random((COUNT, SIZE * SIZE), dtype=np.float32)
+    index = random.integers(0, ROTATIONS, COUNT) if model_class is ThetaRBM else None
+    kind = own.get("rotation", "bilinear")
+    operators = turns(SIZE, ROTATIONS)
+    if kind == "permutation":
+        operators = [operator.toarray() for operator in rotation_operators(SIZE, ROTATIONS, kind)]
+
+    states: list[dict[str, np.ndarray]] = []
+    model.fit(
+        images,
+        orientations=index,
+        monitor=lambda state: states.append({key: value.copy() for key, value in state.parameters.items()}),
+    )
+    # The state before the first update is that of a fit without epochs.
+    start = model_class(**{**common, **own, **settings}, epochs=0).fit(images, orientations=index)
+    parameters = {key: value.astype(np.float64) for key, value in start.state_.parameters.items()}
+    increments = {key: np.zeros_like(value) for key, value in parameters.items()}
+    inputs = images.astype(np.float64)
+    if name == "theta-tied":
+        assert index is not None
+        inputs = np.stack([operators[s].T @ x for s, x in zip(index, inputs, strict=True)])
+        if model.visible == "bernoulli":
+            form = "shared"
+    naive = NaiveTrainer(form, model.get_params(), operators)
+    for epoch, state in enumerate(states):
+        naive.epoch(parameters, increments, inputs, index, epoch)
+        for key, value in state.items():
+            np.testing.assert_allclose(value, parameters[key], rtol=1e-4, atol=1e-5, err_msg=f"{key}, {epoch}")
+    for key, value in model.state_.increments.items():
+        np.testing.assert_allclose(value, increments[key], rtol=1e-3, atol=1e-5, err_msg=key)
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize("name", ["rbm", "tirbm", "theta-tied", "theta-full"])
+def test_training_is_the_naive_loop(name: str, settings: dict[str, Any]) -> None:
+    assert_trains_like_the_naive_trainer(name, settings)
+
+
+@pytest.mark.parametrize("name", ["theta-independent", "theta-permutation"])
+@pytest.mark.parametrize("settings", ["paper", "learned variance"])
+def test_other_slices_train_as_the_literal_double_loop_over_them(name: str, settings: str) -> None:
+    assert_trains_like_the_naive_trainer(name, SETTINGS[settings])
+
+
+def test_the_tied_machine_is_that_of_its_slices_seen_in_the_frame_of_one_matrix() -> None:
+    """The paper's Gaussian machine with W_s = M T_s' in the image's own frame, and the slope of its M."""
+    rate, momentum, size = 0.1, 0.9, 10
+    random = np.random.default_rng(8)
+    images = random.random((COUNT, SIZE * SIZE), dtype=np.float32)
+    index = random.integers(0, ROTATIONS, COUNT)
+    settings: dict[str, Any] = {
+        "hidden": 6, "rotations": ROTATIONS, "batch_size": size, "learning_rate": rate, "momentum": momentum,
+        "sparsity": None, "standardise": False, "initial_scale": 0.3,
+    }  # fmt: skip
+    model = ThetaRBM(epochs=3, **settings).fit(images, orientations=index)
+    turned = turns(SIZE, ROTATIONS)
+    matrix = ThetaRBM(epochs=0, **settings).fit(images, orientations=index).weights_.astype(np.float64)
+    hidden_bias, visible_bias = np.zeros(6), np.zeros((ROTATIONS, SIZE * SIZE))
+    moves = [np.zeros_like(matrix), np.zeros_like(hidden_bias), np.zeros_like(visible_bias)]
+    for epoch in range(3):
+        order = generator_of(0, "order", epoch).permutation(COUNT)
+        uniforms = generator_of(0, "sampling", epoch)
+        for first in range(0, COUNT, size):
+            rows = sorted(order[first : first + size], key=lambda row: index[row])
+            numbers = uniforms.random((len(rows), 6), dtype=np.float32)
+            slopes = [np.zeros_like(move) for move in moves]
+            for row, number in zip(rows, numbers, strict=True):
+                s, x = index[row], images[row].astype(np.float64)
+                slices = matrix @ turned[s].T
+                up = expit(hidden_bias + slices @ x)
+                guess = visible_bias[s] + slices.T @ (number < up)
+                down = expit(hidden_bias + slices @ guess)
+                # ∂(h'M T'x)/∂M = h (T'x)'
+                slopes[0] += (np.outer(up, x) - np.outer(down, guess)) @ turned[s]
+                slopes[1] += up - down
+                slopes[2][s] += x - guess
+            for move, slope in zip(moves, slopes, strict=True):
+                move[...] = momentum * move + rate / len(rows) * slope
+            matrix, hidden_bias, visible_bias = matrix + moves[0], hidden_bias + moves[1], visible_bias + moves[2]
+    np.testing.assert_allclose(model.weights_, matrix, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.hidden_bias_, hidden_bias, rtol=1e-4, atol=1e-5)
+    for s in range(ROTATIONS):
+        np.testing.assert_allclose(model.visible_bias_[s], turned[s].T @ visible_bias[s], rtol=1e-4, atol=1e-5)
+
+
+def test_the_oriented_machine_is_an_rbm_on_images_turned_back() -> None:
+    images = np.random.default_rng(9).random((30, SIZE * SIZE), dtype=np.float32)
+    index = np.random.default_rng(10).integers(0, ROTATIONS, 30)
+    common: dict[str, Any] = {"hidden": 5, "epochs": 3, "batch_size": 7}
+    oriented = OrientedRBM(rotations=ROTATIONS, **common).fit(images, orientations=index)
+    operators = turns(SIZE, ROTATIONS)
+    aligned = np.stack([operators[-s % ROTATIONS] @ x for s, x in zip(index, images, strict=True)])
+    plain = RBM(**common).fit(aligned)
+    np.testing.assert_allclose(oriented.weights_, plain.weights_, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        oriented.transform(images, orientations=index), plain.transform(aligned), rtol=0, atol=1e-5
+    )
+    # Not aligned at evaluation: the features of the images as they are.
+    oriented.set_params(align=False)
+    np.testing.assert_allclose(oriented.transform(images), plain.transform(images), rtol=0, atol=1e-5)
+
+
+def test_schedules_by_hand() -> None:
+    learning = RBM(learning_rate=0.1, rate_decay=0.5, momentum=0.9, initial_momentum=0.2, momentum_epochs=3)._learning()
+    assert isinstance(learning, Learning)
+    assert [learning.rate_at(epoch) for epoch in (0, 1, 2, 4)] == pytest.approx([0.1, 0.1 / 1.5, 0.05, 0.1 / 3])
+    assert [learning.momentum_at(epoch) for epoch in range(5)] == [0.2, 0.2, 0.2, 0.9, 0.9]
+    steady = RBM()._learning()
+    assert {steady.rate_at(epoch) for epoch in range(30)} == {0.01}
+    assert {steady.momentum_at(epoch) for epoch in range(30)} == {0.9}
+
+
+def test_weight_decay_by_hand() -> None:
+    images = np.random.default_rng(3).random((10, 9), dtype=np.float32)
+    settings: dict[str, Any] = {"hidden": 4, "learning_rate": 0.1, "initial_scale": 0.5}
+    before = RBM(epochs=0, **settings).fit(images)
+    without = RBM(epochs=1, **settings).fit(images)
+    decayed = RBM(epochs=1, weight_decay=0.4, **settings).fit(images)
+    # One update: W - η d W beside the gradient, which is the same.
+    expected = without.weights_ - 0.1 * 0.4 * before.weights_
+    np.testing.assert_allclose(decayed.weights_, expected, rtol=0, atol=1e-6)
+    assert np.array_equal(decayed.hidden_bias_, without.hidden_bias_)
+    assert np.array_equal(decayed.visible_bias_, without.visible_bias_)
+
+
+def test_more_gibbs_steps_are_another_gradient() -> None:
+    images = np.random.default_rng(3).random((40, 9), dtype=np.float32)
+    settings: dict[str, Any] = {"hidden": 4, "epochs": 1, "batch_size": 40, "initial_scale": 0.5}
+    one, two = (RBM(gibbs_steps=k, **settings).fit(images).state_.increments["weights"] for k in (1, 2))
+    assert np.linalg.norm(one - two) > 0.05 * np.linalg.norm(one)
+
+
+def test_a_batch_larger_than_the_data_is_the_whole_data() -> None:
+    images = np.random.default_rng(3).random((12, 9), dtype=np.float32)
+    whole, larger = (RBM(hidden=4, epochs=3, batch_size=size).fit(images) for size in (12, 1000))
+    assert np.array_equal(whole.weights_, larger.weights_)

@@ -1,0 +1,87 @@
+"""Every model with a few units and random parameters, beside its exact counterpart."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.models.exact import Doubles, TinyMachine, turns
+from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
+
+SIZE, HIDDEN = 3, 3
+PIXELS = SIZE * SIZE
+
+Parameters = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Tiny:
+    """An estimator's class and settings, parameters for it, and the exact machine of orientation s for any."""
+
+    build: Callable[..., RBM]
+    parameters: Parameters
+    exact: Callable[[Parameters, int], TinyMachine]
+    orientations: int
+
+    def fitted(self, **settings: Any) -> RBM:
+        return self.build(**settings).load_arrays(single(self.parameters))
+
+
+def single(parameters: Parameters) -> Parameters:
+    return {name: value.astype(np.float32) for name, value in parameters.items()}
+
+
+def tiny(name: str, visible: str = "bernoulli", rotations: int = 4) -> Tiny:
+    """One of rbm, tirbm, theta-full, theta-tied. With S = 4 all turns are exact, with others bilinear."""
+    random = np.random.default_rng(7)
+    operators = turns(SIZE, rotations)
+    groups = rotations if name.startswith("theta") else 1
+    common: dict[str, Any] = {"hidden": HIDDEN, "visible": visible, "standardise": False}
+    parameters = {
+        "weights": random.normal(0, 0.6, (HIDDEN, PIXELS)),
+        "hidden_bias": random.normal(0, 0.5, HIDDEN),
+        "visible_bias": random.normal(0, 0.5, (groups, PIXELS)),
+    }
+    if visible == "gaussian":
+        common["variance"] = "learned"
+        parameters["weights"] *= 0.7
+        parameters["log_variance"] = random.normal(0, 0.4, (groups, PIXELS))
+    if name == "tirbm":
+        parameters["hidden_bias"] = random.normal(0, 0.5, (rotations, HIDDEN))
+    if name == "theta-full":
+        parameters["weights"] = np.stack([parameters["weights"] @ turn.T for turn in operators])
+    # float32, so that the estimator and the exact machine have equal parameters.
+    parameters = {key: value.astype(np.float32).astype(np.float64) for key, value in parameters.items()}
+
+    def row(given: Parameters, key: str, s: int) -> Doubles | None:
+        if key not in given:
+            return None
+        value = np.asarray(given[key])[s if groups > 1 else 0]
+        # The tied machine lives in the frame of M, of which an image's frame is a turn.
+        return operators[s] @ value if name == "theta-tied" else value
+
+    def exact(given: Parameters, s: int) -> TinyMachine:
+        weights, bias = np.asarray(given["weights"]), np.atleast_2d(given["hidden_bias"])
+        if name == "tirbm":
+            matrices = np.stack([weights @ turn for turn in operators])
+        elif name == "theta-full":
+            matrices = weights[s][None]
+        elif name == "theta-tied":
+            matrices = (weights @ operators[s].T)[None]
+        else:
+            matrices = weights[None]
+        visible_bias = row(given, "visible_bias", s)
+        assert visible_bias is not None
+        return TinyMachine(matrices, bias, visible_bias, row(given, "log_variance", s))
+
+    def build(**settings: Any) -> RBM:
+        if name == "rbm":
+            return RBM(**{**common, **settings})
+        if name == "tirbm":
+            return TransformInvariantRBM(rotations=rotations, **{**common, **settings})
+        tensor = name.removeprefix("theta-")
+        return ThetaRBM(rotations=rotations, tensor=tensor, **{**common, **settings})
+
+    return Tiny(build, parameters, exact, groups)

@@ -1,0 +1,180 @@
+"""``thetarbm run``: the runs of the suite."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.suite_options import profile_option, seeds_option, source_option, suite_option
+from thetarbm_cli.errors import EXIT_FAILED, EXIT_WORK_DUE, InputError
+
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.executors import Executor
+    from thetarbm_cli.experiments.progress import Row, Step
+
+
+@click.command("run")
+@click.argument("names", nargs=-1, metavar="[NAME]…")
+@suite_option
+@profile_option
+@seeds_option
+@source_option
+@click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at a time.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be run, and why; exit code 3 if anything.")
+@click.option("--keep-going", is_flag=True, help="Start other runs after one has failed.")
+@click.option("--force", multiple=True, metavar="NAME", help="Run this experiment or cell again.")
+@click.option("--retry-failed", is_flag=True, help="Try runs again that failed before.")
+@click.option("--executor", type=click.Choice(["local", "dask"]), default="local", show_default=True)
+@click.option("--scheduler", metavar="ADDRESS", help="Dask: the scheduler's address [default: a local cluster].")
+@click.option(
+    "--no-shared-folder",
+    is_flag=True,
+    help="Dask: workers hand records back even if they see the results folder.",
+)
+@json_option
+@pass_session
+def command(
+    session: Session,
+    /,
+    names: tuple[str, ...],
+    suite_path: Path | None,
+    profile: str,
+    seeds: int | None,
+    source: str | None,
+    dry_run: bool,
+    keep_going: bool,
+    force: tuple[str, ...],
+    retry_failed: bool,
+    as_json: bool,
+    **where: Any,
+) -> int:
+    r"""Make every run of the suite that is missing, or of the named experiments or cells.
+
+    Finished runs are found again, interrupted ones go on. NAME is an experiment, a cell or a pattern:
+
+    \b
+    thetarbm run
+    thetarbm run theta rbm --profile quick
+    thetarbm run theta/sparsity=0.3 'perturbation/n=1,*' -j 2
+    """
+    from thetarbm_cli.experiments.plan import choose_cells, make_plan
+    from thetarbm_cli.experiments.progress import do_theory, pending, rows, steps
+    from thetarbm_cli.experiments.suite import load_suite
+
+    executor = _executor(**where)
+    suite = load_suite(suite_path)
+    place = session.workplace()
+    cells = suite.cells(profile, source)
+    choose_cells(cells, force)
+    wanted = [name for name in names if name != "theory"]
+    chosen = choose_cells(cells, wanted) if wanted or not names else []
+    with_theory = not names or "theory" in names
+    plan = make_plan(place, chosen, seeds=seeds, forced=force)
+    due = pending(plan, retry_failed)
+    if dry_run:
+        return _tell_due(
+            session, rows(plan, {}, retry_failed), as_json, _theory_due(session, suite.theory, with_theory)
+        )
+    started = time.perf_counter()
+    display = Display(session, len(due))
+    theory = do_theory(
+        session.results, suite.theory if with_theory else None, lambda why: session.say(f"theory: {why}")
+    )
+    finished = {}
+    for step in steps(place, due, executor, keep_going):
+        finished[step.run] = step.outcome
+        display(step)
+    table = ([theory] if theory else []) + rows(plan, finished, retry_failed)
+    return _tell_end(table, time.perf_counter() - started, as_json)
+
+
+def _executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder: bool) -> Executor:
+    from thetarbm_cli.experiments.executors import LocalExecutor
+
+    if executor == "local":
+        if scheduler is not None or no_shared_folder:
+            raise InputError("--scheduler and --no-shared-folder are for --executor dask")
+        return LocalExecutor(jobs)
+    from thetarbm_cli.experiments.cluster import DaskExecutor
+
+    return DaskExecutor(scheduler, workers=jobs, shared=False if no_shared_folder else None)
+
+
+class Display:
+    """Outcomes as they come: a line each, and on a terminal a last line that says how far it is."""
+
+    def __init__(self, session: Session, total: int) -> None:
+        self.session = session
+        self.on_terminal = sys.stderr.isatty() and not session.quiet
+        session.say(f"{total} run{'' if total == 1 else 's'} to make" if total else "nothing to run")
+
+    def __call__(self, step: Step) -> None:
+        """Show one outcome; failures are shown even where all else is quiet."""
+        run, outcome = step.run, step.outcome
+        name = f"{run.cells[0]} seed {run.seed}"
+        clear = "\r\x1b[K" if self.on_terminal else ""
+        if outcome.state == "failed":
+            click.echo(f"{clear}failed: {name}: {outcome.error}", err=True)
+        else:
+            gamma = "" if outcome.gamma_test is None else f", γ {outcome.gamma_test:.4f}"
+            numbers = f"{outcome.test_error_percent:.2f} %{gamma}, {outcome.seconds:.0f} s"
+            self.session.say(f"{clear}[{step.done}/{step.total}] {name}: {numbers}{_left(step, self.on_terminal)}")
+        if self.on_terminal:
+            width = 30 * step.done // step.total
+            bar = "#" * width + "-" * (30 - width)
+            last = step.done == step.total
+            click.echo("" if last else f"[{bar}] {step.done}/{step.total}{_left(step, False)}", err=True, nl=last)
+
+
+def _left(step: Step, on_terminal: bool) -> str:
+    if on_terminal or step.done == step.total:
+        return ""
+    minutes, seconds = divmod(round(step.seconds_left), 60)
+    hours, minutes = divmod(minutes, 60)
+    words = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds} s"
+    return f", about {words} left"
+
+
+def _theory_due(session: Session, theory: Any, wanted: bool) -> str:
+    from thetarbm_cli.experiments.theory import why_due
+
+    return why_due(session.results, theory) if wanted and theory is not None else ""
+
+
+def _tell_due(session: Session, table: list[Row], as_json: bool, theory: str) -> int:
+    from thetarbm_cli.experiments.progress import Row
+
+    if theory:
+        table = [Row("theory", "theory", "theory", 0, "pending", theory), *table]
+    due = [row for row in table if row.state == "pending"]
+    if as_json:
+        emit_json(_sheet(table, 0.0))
+    else:
+        for row in table:
+            if row.state != "cached":
+                click.echo(f"{row.cell} seed {row.seed}: {row.reason}")
+        session.say(f"{len(due)} to run, {len(table) - len(due)} not")
+    return EXIT_WORK_DUE if due else 0
+
+
+def _tell_end(table: list[Row], seconds: float, as_json: bool) -> int:
+    sheet = _sheet(table, seconds)
+    if as_json:
+        emit_json(sheet)
+    else:
+        click.echo(f"{sheet['done']} done, {sheet['cached']} cached, {sheet['failed']} failed, {seconds:.0f} s")
+        for row in table:
+            if row.state in ("failed", "pending"):
+                click.echo(f"  {row.state}: {row.cell} seed {row.seed}: {row.reason}")
+    return EXIT_FAILED if sheet["failed"] or any(row.state == "pending" for row in table) else 0
+
+
+def _sheet(table: list[Row], seconds: float) -> dict[str, Any]:
+    counts = {state: sum(row.state == state for row in table) for state in ("done", "cached", "failed")}
+    return {**counts, "seconds": round(seconds, 3), "runs": [asdict(row) for row in table]}

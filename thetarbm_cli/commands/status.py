@@ -1,0 +1,49 @@
+"""``thetarbm status``: what of the suite is done, and why the rest is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.suite_options import profile_option, seeds_option, source_option, suite_option
+from thetarbm_cli.errors import EXIT_WORK_DUE
+
+
+@click.command("status")
+@click.argument("names", nargs=-1, metavar="[NAME]…")
+@suite_option
+@profile_option
+@seeds_option
+@source_option
+@json_option
+@pass_session
+def command(
+    session: Session,
+    names: tuple[str, ...],
+    suite_path: Path | None,
+    profile: str,
+    seeds: int | None,
+    source: str | None,
+    as_json: bool,
+) -> int:
+    """Say of each cell whether it is done, missing, failed, stale or running, and why.
+
+    Exit code 3 if work is due. NAME is as for run.
+    """
+    from thetarbm_cli.experiments.standing import standing
+    from thetarbm_cli.experiments.suite import load_suite
+
+    suite = load_suite(suite_path)
+    cells = standing(session.workplace(), session.results, suite, names, profile, seeds=seeds, source=source)
+    due = sum(cell["state"] != "done" for cell in cells)
+    if as_json:
+        emit_json({"due": due, "cells": cells})
+    else:
+        width = max((len(cell["cell"]) for cell in cells), default=0)
+        for cell in cells:
+            reason = f"  {cell['reason']}" if cell["reason"] else ""
+            click.echo(f"{cell['cell']:<{width}}  {cell['done']}/{cell['seeds']}  {cell['state']:<8}{reason}".rstrip())
+        session.say(f"{due} of {len(cells)} cells due" if due else "nothing is due")
+    return EXIT_WORK_DUE if due else 0

@@ -1,0 +1,91 @@
+"""``thetarbm tables``: the paper's tables, and the verdicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.suite_options import profile_option, suite_option
+from thetarbm_cli.errors import EXIT_FAILED, InputError
+
+if TYPE_CHECKING:
+    from thetarbm_cli.reporting.files import Report
+
+
+@click.command("tables")
+@click.option(
+    "--table", type=click.Choice(["1", "2", "3", "mnist", "all"]), default="all", show_default=True, help="Which table."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "latex", "csv"]),
+    help="What to print and write [default: print Markdown, write all].",
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the files [default: RESULTS/tables]."
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file differs from its records.")
+@suite_option
+@profile_option
+@json_option
+@pass_session
+def command(
+    session: Session,
+    table: str,
+    form: str | None,
+    out: Path | None,
+    check: bool,
+    suite_path: Path | None,
+    profile: str,
+    as_json: bool,
+) -> int:
+    """Print the paper's tables from the records, beside the published numbers, and write them to files.
+
+    Nothing is trained or measured. Verdicts on the paper's claims are written beside the folder of the tables.
+    """
+    from thetarbm_cli.experiments.suite import load_suite
+    from thetarbm_cli.reporting.files import WRITERS, make_report, outdated, write
+    from thetarbm_cli.reporting.tables import TABLES
+
+    suite = load_suite(suite_path, check_settings=False)
+    report = make_report(session.results, suite, profile, TABLES if table == "all" else [table])
+    if not any(report.tables.values()):
+        raise InputError(f"no experiment of the suite is in table {table}")
+    folder = out or session.results / "tables"
+    files = report.files(folder, out or session.results, [form] if form else list(WRITERS))
+    if check:
+        wrong = outdated(files)
+        for path in wrong:
+            click.echo(f"{path} is not what the records give; thetarbm tables writes it", err=True)
+        return EXIT_FAILED if wrong else 0
+    if as_json:
+        emit_json(_as_json(report))
+    else:
+        _, to_text = WRITERS[form or "markdown"]
+        click.echo("\n".join(to_text(each) for tables in report.tables.values() for each in tables), nl=False)
+    for line in report.missing():
+        session.say(line)
+    if any(numbers.records for numbers in report.numbers):
+        write(files)
+        session.say(f"files in {folder}")
+    return 0
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for source, built in report.tables.items():
+        for table in built:
+            rows = tables.setdefault(table.name, [])
+            for value in table.values:
+                at = {axis: value.cell.at.get(axis) for axis in ("n", "p")} if table.name == "3" else {}
+                rows.append({**value.as_json(), **at, "source": source.name, "sha256": source.sha256})
+    verdicts = [
+        {"source": numbers.source.name, **verdict.as_json()}
+        for numbers, judged in report.verdicts
+        for verdict in judged
+    ]
+    return {"tables": tables, "verdicts": verdicts}

@@ -1,0 +1,73 @@
+"""What may go: runs that the suite no longer asks for, and weights, which are a cache."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.experiments.plan import read_records
+from thetarbm_cli.experiments.settings import ALGORITHM
+from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.suite import Suite
+from thetarbm_cli.experiments.training_run import Workplace
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A folder or file that may go, and why."""
+
+    run: str
+    path: Path
+    reason: str
+
+    @property
+    def bytes(self) -> int:
+        """How much room it takes."""
+        files = self.path.rglob("*") if self.path.is_dir() else [self.path]
+        return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def stale_runs(place: Workplace, suite: Suite) -> list[Removal]:
+    """Runs made for a suite that no cell of any profile asks for now, or by an older version of the algorithm.
+
+    Runs that were made by hand are never stale as long as the algorithm is the same.
+    """
+    cells = [cell for profile in suite.profiles for cell in suite.cells(profile)]
+    found = []
+    for record in read_records(place):
+        reason = _why_stale(record, any(cell.fits(record, any_source=True) for cell in cells))
+        if reason and not place.store.is_held(record.run):
+            found.append(Removal(record.run, place.store.path(record.run), reason))
+    return found
+
+
+def all_weights(place: Workplace) -> list[Removal]:
+    """Weights of measured runs; they are made again when something needs them."""
+    found = []
+    for record in read_records(place):
+        path = place.store.weights_path(record.run)
+        if record.metrics and path.is_file() and not place.store.is_held(record.run):
+            found.append(Removal(record.run, path, "weights of a measured run"))
+    return found
+
+
+def remove(removals: list[Removal]) -> None:
+    """Remove them."""
+    for removal in removals:
+        try:
+            if removal.path.is_dir():
+                shutil.rmtree(removal.path)
+            else:
+                removal.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise ThetaRBMError(f"cannot remove {removal.path}: {error.strerror}") from error
+
+
+def _why_stale(record: RunRecord, wanted: bool) -> str:
+    if record.algorithm != ALGORITHM:
+        return f"made by version {record.algorithm} of the algorithm, this is {ALGORITHM}"
+    if record.cells and not wanted:
+        return f"made for {', '.join(record.cells)} with settings that the suite no longer has"
+    return ""

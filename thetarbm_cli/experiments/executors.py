@@ -1,0 +1,51 @@
+"""Where the jobs of a suite are done: in this process, in processes beside it, or on a Dask cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.experiments.parallel import outcomes
+from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.work import Job, Outcome, do_job
+
+LOST_PROCESS = "its process ended without a word, as when memory runs out; fewer jobs at once need less"
+
+
+class Executor(Protocol):
+    """Does jobs somewhere and tells each outcome as soon as it is known."""
+
+    def __call__(self, place: Workplace, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+        """Yield each job with its outcome; without `keep_going`, start no other after one has failed."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Processes on this machine; one of them is this one."""
+
+    processes: int = 1
+
+    def __call__(self, place: Workplace, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+        """Yield each job with its outcome."""
+
+        def goes_on(result: Outcome | Exception) -> bool:
+            if isinstance(result, BrokenProcessPool):
+                return False
+            return keep_going or (isinstance(result, Outcome) and result.state != "failed")
+
+        for job, result in outcomes(partial(do_job, place), jobs, self.processes, goes_on):
+            yield job, result if isinstance(result, Outcome) else failed(result)
+
+
+def failed(error: BaseException) -> Outcome:
+    """The outcome of a job that ended with an exception instead of one."""
+    if isinstance(error, BrokenProcessPool):
+        message = LOST_PROCESS
+    else:
+        message = str(error) if isinstance(error, ThetaRBMError) else f"{type(error).__name__}: {error}"
+    return Outcome("failed", None, message, 0.0)

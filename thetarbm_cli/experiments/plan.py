@@ -1,0 +1,194 @@
+"""From cells and seeds to runs: which are done, which are due, and why.
+
+A record belongs to a cell by its settings, its seed, the version of the algorithm, and (where the data is prepared
+here) the checksum of the data. Weights are a cache: a run whose record has all its measures is done without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from thetarbm_cli.data.prepared import prepared_checksum
+from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.reasons import changes
+from thetarbm_cli.experiments.settings import ALGORITHM, DataSettings, RunSettings, run_id
+from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.training_run import Workplace
+
+# Δ of the γ-score in the tables.
+OFFSET = 20.0
+
+State = Literal["done", "missing", "failed", "stale", "running"]
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedRun:
+    """One run of the plan; cells that ask for the same settings and seed share it.
+
+    Attributes
+    ----------
+    run : id, as far as it is known: data that is not prepared yet has no checksum
+    with_gamma : whether a cell wants the γ-score beside the error
+    reason : why it is due; empty if it is done
+    """
+
+    settings: RunSettings
+    seed: int
+    profile: str
+    cells: tuple[str, ...]
+    with_gamma: bool
+    run: str | None
+    state: State
+    reason: str
+    forced: bool = False
+
+    @property
+    def experiment(self) -> str:
+        """Name of the first experiment that asks for it."""
+        return self.cells[0].partition("/")[0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the record says it was made for: ``theta/sparsity=0.3@paper``."""
+        return tuple(f"{cell}@{self.profile}" for cell in self.cells)
+
+
+def choose_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
+    """The cells of the named experiments or cells; without names, all that do not wait to be named.
+
+    A name may be an experiment (``theta``), a cell (``theta/sparsity=0.3``) or a pattern (``perturbation/n=1,*``).
+    """
+    if not names:
+        return [cell for cell in cells if not cell.on_request]
+    for name in names:
+        if not any(_is_named(cell, name) for cell in cells):
+            known = ", ".join(dict.fromkeys(cell.experiment for cell in cells))
+            raise InputError(f"the suite has no experiment or cell {name!r}; it has {known}")
+    return [cell for cell in cells if any(_is_named(cell, name) for name in names)]
+
+
+def _is_named(cell: Cell, name: str) -> bool:
+    return name == cell.experiment or name == cell.name or fnmatchcase(cell.name, name)
+
+
+def seeds_of(cell: Cell, seeds: int | None) -> int:
+    """How many seeds a cell gets: what was asked for or its own number, and never more than make sense."""
+    wanted = seeds or cell.seeds
+    return wanted if cell.most_seeds is None else min(wanted, cell.most_seeds)
+
+
+def make_plan(
+    place: Workplace, cells: Sequence[Cell], *, seeds: int | None = None, forced: Sequence[str] = ()
+) -> list[PlannedRun]:
+    """All runs of these cells, in the order of the cells, each seed in turn.
+
+    Parameters
+    ----------
+    seeds : number of seeds, instead of each cell's own
+    forced : names of experiments or cells whose runs are due in any case
+    """
+    records = read_records(place)
+    plan: dict[tuple[str, int], PlannedRun] = {}
+    for cell in cells:
+        settings = cell.settings()
+        force = any(_is_named(cell, name) for name in forced)
+        for seed in range(seeds_of(cell, seeds)):
+            key = (settings.model_dump_json(), seed)
+            shared = plan.get(key)
+            planned = PlannedRun(
+                settings=settings,
+                seed=seed,
+                profile=cell.profile,
+                cells=(*(shared.cells if shared else ()), cell.name),
+                with_gamma="gamma" in cell.measures or (shared is not None and shared.with_gamma),
+                run=None,
+                state="missing",
+                reason="",
+                forced=force or (shared is not None and shared.forced),
+            )
+            plan[key] = planned
+    checksums = {settings: _checksums(place, settings) for settings in {run.settings.data for run in plan.values()}}
+    fitting = {cell.name: cell for cell in cells}
+    return [_judge(place, run, fitting[run.cells[0]], records, checksums[run.settings.data]) for run in plan.values()]
+
+
+def read_records(place: Workplace) -> list[RunRecord]:
+    """All usable records of a results folder."""
+    records = (place.store.load(run) for run in place.store.identifiers())
+    return [record for record in records if record is not None]
+
+
+def is_measured(record: RunRecord, with_gamma: bool) -> bool:
+    """Whether a record has the numbers that its cells ask for."""
+    metrics = record.metrics or {}
+    return "svm" in metrics and (not with_gamma or metrics.get("gamma", {}).get("offset") == OFFSET)
+
+
+def _judge(
+    place: Workplace, run: PlannedRun, cell: Cell, records: list[RunRecord], checksums: dict[str, str] | None
+) -> PlannedRun:
+    """The run with its id, state and reason."""
+    same = [record for record in records if record.seed == run.seed and cell.fits(record)]
+    current = [record for record in same if record.algorithm == ALGORITHM and _on_data(record, checksums)]
+    current.sort(key=lambda record: (record.state == "done", is_measured(record, run.with_gamma)))
+    record = current[-1] if current else None
+    name = record.run if record else run_id(run.settings, checksums, run.seed) if checksums else None
+    state, reason = _state(place, run, name, record, same, records)
+    return replace(run, run=name, state=state, reason=reason)
+
+
+def _state(
+    place: Workplace,
+    run: PlannedRun,
+    name: str | None,
+    record: RunRecord | None,
+    same: list[RunRecord],
+    records: list[RunRecord],
+) -> tuple[State, str]:
+    if name is not None and place.store.is_held(name):
+        return "running", "another process works on it"
+    if run.forced:
+        return "missing", "forced"
+    if record is not None:
+        if record.state == "failed" or (record.error and not is_measured(record, run.with_gamma)):
+            return "failed", f"failed before: {record.error}"
+        if is_measured(record, run.with_gamma):
+            return "done", ""
+        return "missing", "trained, not measured yet"
+    if name is not None and place.store.checkpoint_path(name).is_file():
+        return "missing", "cut off: goes on from its checkpoint"
+    older = [each for each in same if each.algorithm != ALGORITHM]
+    if older:
+        return "stale", f"algorithm version changed from {older[-1].algorithm} to {ALGORITHM}"
+    if same:
+        return "stale", "data: the prepared images have another checksum"
+    nearest = min((changes(each, run.settings) for each in records if _is_older(each, run)), key=len, default=[])
+    if nearest:
+        return "stale", "; ".join(nearest)
+    return "missing", "never run"
+
+
+def _is_older(record: RunRecord, run: PlannedRun) -> bool:
+    """Whether a record was made for the same cell and seed, on images of the same source."""
+    same_source = record.settings.data.source == run.settings.data.source
+    return same_source and record.seed == run.seed and bool(set(record.cells) & set(run.labels))
+
+
+def _checksums(place: Workplace, data: DataSettings) -> dict[str, str] | None:
+    """Checksums of the prepared data behind a run, from its sidecars; None if it is not prepared here."""
+    try:
+        tested = prepared_checksum(place.data_dir, "mnist-rot", data.source, seed=data.seed)
+        learned = tested
+        if data.train_on == "mnist" and data.source in ("generated", "official"):
+            learned = prepared_checksum(place.data_dir, "mnist", "shipped", seed=data.seed)
+    except ThetaRBMError:
+        return None
+    return {"train": learned, "test": tested} if learned and tested else None
+
+
+def _on_data(record: RunRecord, checksums: dict[str, str] | None) -> bool:
+    return checksums is None or {role: each["sha256"] for role, each in record.data.items()} == checksums

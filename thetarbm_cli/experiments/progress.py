@@ -1,0 +1,84 @@
+"""Running a plan: what is pending goes to an executor, and every outcome is told as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from thetarbm_cli.experiments import theory
+from thetarbm_cli.experiments.executors import Executor
+from thetarbm_cli.experiments.plan import PlannedRun
+from thetarbm_cli.experiments.suite import Theory
+from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.work import Job, Outcome
+
+RETRY = "--retry-failed tries it again"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One outcome, and how far the pending work is."""
+
+    run: PlannedRun
+    outcome: Outcome
+    done: int
+    total: int
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """How one run of the plan stands at the end, as ``run --json`` tells it."""
+
+    run: str | None
+    experiment: str
+    cell: str
+    seed: int
+    state: str
+    reason: str
+
+
+def pending(plan: list[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
+    """The runs that are to be made."""
+    return [run for run in plan if run.state not in ("done", "failed") or (run.state == "failed" and retry_failed)]
+
+
+def steps(place: Workplace, runs: list[PlannedRun], executor: Executor, keep_going: bool) -> Iterator[Step]:
+    """Make runs and yield each outcome as it is known, with the time that the rest will take."""
+    by_job = {Job.of(run): run for run in runs}
+    started = time.perf_counter()
+    for number, (job, outcome) in enumerate(executor(place, list(by_job), keep_going), start=1):
+        left = (time.perf_counter() - started) / number * (len(runs) - number)
+        yield Step(by_job[job], outcome, number, len(runs), left)
+
+
+def do_theory(results: Path, wanted: Theory | None, on_start: Callable[[str], None]) -> Row | None:
+    """Record the numerical checks if they are due."""
+    if wanted is None:
+        return None
+    reason = theory.why_due(results, wanted)
+    if reason:
+        on_start(reason)
+        theory.check_theory(results, wanted)
+    return Row(theory.NAME, theory.NAME, theory.NAME, 0, "done" if reason else "cached", reason)
+
+
+def rows(plan: list[PlannedRun], finished: dict[PlannedRun, Outcome], retry_failed: bool) -> list[Row]:
+    """How every run of the plan stands after `finished`."""
+    table = []
+    for run in plan:
+        outcome = finished.get(run)
+        state: str
+        name = (outcome.run if outcome else None) or run.run
+        if outcome is not None:
+            state, reason = outcome.state, outcome.error or run.reason
+        elif run.state == "done":
+            state, reason = "cached", ""
+        elif run.state == "failed" and not retry_failed:
+            state, reason = "failed", f"{run.reason}; {RETRY}"
+        else:
+            state, reason = "pending", run.reason
+        table.append(Row(name, run.experiment, run.cells[0], run.seed, state, reason))
+    return table

@@ -1,0 +1,92 @@
+"""A recorded run in use again: its record, its model and its data, or a sentence on what is missing."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.rundata import RunData, load_data
+from thetarbm_cli.experiments.settings import ALGORITHM
+from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.models.catalogue import build
+from thetarbm_cli.models.rbm import RBM
+
+
+def checked_record(place: Workplace, run: str) -> RunRecord:
+    """The record of a run that can be measured.
+
+    Raises
+    ------
+    InputError
+        If the record is damaged, the run failed, or it is of another algorithm.
+    """
+    record = place.store.load(run)
+    if record is None:
+        raise InputError(f"the record of {run} in {place.store.path(run)} cannot be used; train it again")
+    if record.state == "failed":
+        raise InputError(f"{run} failed when it was trained ({record.error}), so there is nothing to measure")
+    if record.algorithm != ALGORITHM:
+        raise InputError(
+            f"{run} was made by version {record.algorithm} of the algorithm, this is {ALGORITHM}; "
+            f"train it again: {retrain_command(record)}"
+        )
+    return record
+
+
+def model_of(place: Workplace, record: RunRecord) -> RBM:
+    """The fitted model of a run.
+
+    Raises
+    ------
+    InputError
+        If its weights are missing or damaged.
+    """
+    arrays = place.store.load_weights(record)
+    if arrays is None:
+        raise InputError(
+            f"the weights of {record.run} are not in {place.store.path(record.run)}; "
+            f"train it again: {retrain_command(record)}"
+        )
+    settings = record.settings
+    model = build(settings.model, settings.complete_parameters, seed=record.seed, backend=place.backend_name)
+    return model.load_arrays(arrays)
+
+
+def data_of(place: Workplace, record: RunRecord) -> RunData:
+    """The data of a run, which must be what it was made from.
+
+    Raises
+    ------
+    ThetaRBMError
+        If the prepared data has another content.
+    """
+    data = load_data(place.data_dir, record.settings.data)
+    for role, described in record.data.items():
+        if data.checksums[role] != described["sha256"]:
+            raise ThetaRBMError(
+                f"{record.run} was made from a {described['dataset']} with the checksum "
+                f"{described['sha256'][:12]}…, the prepared one here has {data.checksums[role][:12]}…; "
+                "prepare the same data or train again"
+            )
+    return data
+
+
+def retrain_command(record: RunRecord) -> str:
+    """The command that makes a run again, under the same id."""
+    settings = record.settings
+    words = ["thetarbm", "train", "--model", settings.model, "--seed", str(record.seed)]
+    data = settings.data.model_dump(exclude_defaults=True)
+    for name, option in (("train_on", "--train-on"), ("source", "--source")):
+        if name in data:
+            words += [option, data.pop(name)]
+    perturbation = settings.perturbation.model_dump() if settings.perturbation else {}
+    assignments = {
+        **{f"data.{name}": value for name, value in data.items()},
+        **settings.parameters,
+        **{f"perturbation.{name}": value for name, value in perturbation.items()},
+    }
+    for name, value in assignments.items():
+        words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return shlex.join(words)

@@ -1,0 +1,312 @@
+"""The suite: what ``experiments.yaml`` may say, and its cells.
+
+A suite is checked as a whole. Every problem is found at once and shown with path, line, column and an excerpt.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.cells import PERTURBATION_AXES, Cell, cell_name
+from thetarbm_cli.experiments.profiles import Profile, Scalar
+from thetarbm_cli.experiments.settings import Scope
+from thetarbm_cli.experiments.suitefile import Document, Place, find_suite, read_document
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
+Percent = Annotated[float, Field(ge=0, le=100)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Model = Literal["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"]
+Table = Literal["1", "2", "3", "mnist"]
+Measure = Literal["error", "gamma"]
+
+
+class Part(BaseModel):
+    """Anything in a suite: unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Paper(Part):
+    """What is reproduced."""
+
+    title: str
+    authors: str
+    year: int
+
+
+class Assumption(Part):
+    """An open point of the paper, the reading taken, and why."""
+
+    name: Name
+    reading: str = Field(min_length=1)
+    why: str = Field(min_length=1)
+
+
+class DataPart(Part):
+    """Which images runs see; what is not given is as in `defaults` and the profile."""
+
+    train_on: Literal["mnist-rot", "mnist"] | None = None
+    source: StrictStr | None = Field(default=None, description="generated, official or the path of a .npz file")
+    seed: StrictInt | None = Field(default=None, ge=0)
+    train: StrictInt | None = Field(default=None, ge=1)
+    valid: StrictInt | None = Field(default=None, ge=1)
+    test: StrictInt | None = Field(default=None, ge=1)
+
+
+class PerturbationPart(Part):
+    """Table 3: s ← s ± ε, ε ~ Binomial(n, p); what is not given is an axis of the grid."""
+
+    n: StrictInt | None = Field(default=None, ge=1)
+    p: float | None = Field(default=None, gt=0, lt=1)
+    scope: Scope | None = None
+
+
+class Published(Part):
+    """What the paper prints for one cell."""
+
+    at: dict[str, Scalar] = Field(default={}, description="The cell: a value for every axis of the grid.")
+    test_error_percent: Percent | None = None
+    gamma_train: Share | None = None
+    gamma_test: Share | None = None
+
+
+class Experiment(Part):
+    """A model with its settings, over a grid."""
+
+    name: Name
+    label: str = Field(min_length=1, description="What tables call it.")
+    about: str = ""
+    model: Model
+    preset: Literal["paper", "reference"] = "paper"
+    data: DataPart = DataPart()
+    parameters: dict[str, Scalar] = Field(default={}, description="Settings of the model, over all others.")
+    perturbation: PerturbationPart | None = None
+    grid: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(
+        default={},
+        description="Values of each axis: a setting of the model, train_on, or a perturbation's n, p, scope.",
+    )
+    measures: list[Measure] = Field(default=["error", "gamma"], min_length=1)
+    seeds: StrictInt | None = Field(default=None, ge=1, description="Fewer seeds than the profile asks for.")
+    tables: list[Table] = []
+    published: list[Published] = []
+    context: str = Field(default="", description="A note for the reader of the tables.")
+    on_request: bool = Field(default=False, description="Run only if it is named.")
+
+
+class Defaults(Part):
+    """Settings of all experiments."""
+
+    data: DataPart = DataPart()
+    parameters: dict[str, Scalar] = {}
+
+
+class Theory(Part):
+    """Size of the numerical check of the paper's mathematics."""
+
+    rotations: StrictInt = Field(default=9, ge=2, le=72)
+    size: StrictInt = Field(default=28, ge=4, le=40)
+
+
+class Suite(Part):
+    """The whole file."""
+
+    format: Literal[1]
+    title: str
+    paper: Paper | None = None
+    assumptions: list[Assumption] = []
+    defaults: Defaults = Defaults()
+    profiles: dict[Name, Profile] = Field(min_length=1)
+    theory: Theory | None = None
+    experiments: list[Experiment] = Field(min_length=1)
+
+    def profile(self, name: str) -> Profile:
+        """A profile by its name."""
+        if name not in self.profiles:
+            raise InputError(f"the suite has no profile {name!r}: choose one of {', '.join(self.profiles)}")
+        return self.profiles[name]
+
+    def cells(self, profile: str = "paper", source: str | None = None, *, in_tables: bool = False) -> list[Cell]:
+        """All cells of a profile, or those that tables show, in the order of the file.
+
+        `source` replaces the source of the images.
+        """
+        self.profile(profile)
+        return [
+            self._cell(experiment, dict(zip(experiment.grid, values, strict=True)), profile, source)
+            for experiment in self.experiments
+            if experiment.tables or not in_tables
+            for values in itertools.product(*experiment.grid.values())
+        ]
+
+    def _cell(self, experiment: Experiment, at: dict[str, Any], profile: str, source: str | None) -> Cell:
+        size = self.profile(profile)
+        data = {
+            **self.defaults.data.model_dump(exclude_unset=True),
+            **size.data.model_dump(exclude_unset=True),
+            **experiment.data.model_dump(exclude_unset=True),
+            **({"train_on": at["train_on"]} if "train_on" in at else {}),
+            **({"source": source} if source else {}),
+        }
+        perturbation = None
+        if experiment.perturbation is not None:
+            given = experiment.perturbation.model_dump(exclude_unset=True)
+            perturbation = {**given, **{axis: at[axis] for axis in PERTURBATION_AXES if axis in at}}
+        published = next((each for each in experiment.published if each.at == at), Published())
+        return Cell(
+            name=cell_name(experiment.name, at),
+            profile=profile,
+            experiment=experiment.name,
+            label=experiment.label,
+            model=experiment.model,
+            at=at,
+            data=data,
+            parameters={
+                **self.defaults.parameters,
+                **_preset(experiment),
+                **size.parameters,
+                **experiment.parameters,
+                **{axis: at[axis] for axis in at if axis not in (*PERTURBATION_AXES, "train_on")},
+            },
+            perturbation=perturbation,
+            measures=tuple(experiment.measures),
+            tables=tuple(experiment.tables),
+            seeds=min(experiment.seeds or size.seeds, size.seeds),
+            most_seeds=experiment.seeds,
+            published=published.model_dump(exclude={"at"}, exclude_none=True),
+            context=experiment.context,
+            on_request=experiment.on_request,
+        )
+
+
+def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Suite:
+    """Read and check a suite.
+
+    Parameters
+    ----------
+    given : Path, optional
+        The file; else the one of the current folder, else the shipped one.
+    check_settings : bool
+        Whether the settings of every cell are tried on its model, too. Who reads only records does without.
+
+    Raises
+    ------
+    InputError
+        With all problems of the file.
+    """
+    document = read_document(find_suite(given))
+    try:
+        suite = Suite.model_validate(document.content)
+    except ValidationError as error:
+        for problem in error.errors():
+            _note(document, problem["loc"], problem["type"], problem["msg"])
+        document.raise_problems()
+        raise AssertionError("unreachable") from error
+    _check_names(document, suite)
+    for number, experiment in enumerate(suite.experiments):
+        _check_cells(document, experiment, ("experiments", number))
+    document.raise_problems()
+    if check_settings:
+        _check_settings(document, suite)
+        document.raise_problems()
+    return suite
+
+
+def _note(document: Document, location: tuple[int | str, ...], kind: str, message: str) -> None:
+    """Note a problem that pydantic found; it names the alternatives of a union after the place, which are dropped."""
+    place: list[int | str] = []
+    for key in location:
+        if (*place, key) not in document.marks and kind != "missing":
+            break
+        place.append(key)
+    if kind == "extra_forbidden":
+        document.add(tuple(place), "unknown key", at_key=True)
+    elif not any(each.place == tuple(place) for each in document.problems):
+        document.add(tuple(place), message[0].lower() + message[1:])
+
+
+def _check_names(document: Document, suite: Suite) -> None:
+    lists: dict[str, list[str]] = {
+        "experiments": [each.name for each in suite.experiments],
+        "assumptions": [each.name for each in suite.assumptions],
+    }
+    for section, names in lists.items():
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                document.add((section, number, "name"), f"the name {name!r} is taken by {section}[{names.index(name)}]")
+    if "theory" in lists["experiments"]:
+        document.add(("experiments", lists["experiments"].index("theory"), "name"), "'theory' is a name of its own")
+
+
+def _check_cells(document: Document, experiment: Experiment, place: Place) -> None:
+    """Note values that are in an axis twice, and published values that no run can be compared with."""
+    for axis, values in experiment.grid.items():
+        for value, count in Counter(map(repr, values)).items():
+            if count > 1:
+                document.add((*place, "grid", axis), f"the value {value} is there {count} times")
+        if axis in PERTURBATION_AXES and experiment.perturbation is None:
+            document.add((*place, "grid", axis), f"axis {axis!r} needs a `perturbation`", at_key=True)
+    cells = [dict(zip(experiment.grid, values, strict=True)) for values in itertools.product(*experiment.grid.values())]
+    seen: list[dict[str, Any]] = []
+    for number, published in enumerate(experiment.published):
+        if published.at not in cells:
+            document.add((*place, "published", number, "at"), "a cell without runs: the grid has no such values")
+        elif published.at in seen:
+            document.add((*place, "published", number, "at"), "this cell has a published value already")
+        seen.append(published.at)
+
+
+def _check_settings(document: Document, suite: Suite) -> None:
+    """Try the settings of every cell of every profile on their model."""
+    from thetarbm_cli.models.catalogue import preset_of
+
+    numbers = {experiment.name: number for number, experiment in enumerate(suite.experiments)}
+    for number, experiment in enumerate(suite.experiments):
+        try:
+            preset_of(experiment.model, experiment.preset)
+        except InputError as error:
+            document.add(("experiments", number, "preset"), str(error))
+    document.raise_problems()
+    told = set()
+    for profile in suite.profiles:
+        for cell in suite.cells(profile):
+            try:
+                cell.settings()
+            except InputError as error:
+                number = numbers[cell.experiment]
+                if (number, str(error)) not in told:
+                    told.add((number, str(error)))
+                    place = _guilty(document, ("experiments", number), profile, str(error))
+                    document.add(place, f"{cell.name} with profile {profile}: {error}")
+
+
+def _guilty(document: Document, place: Place, profile: str, message: str) -> Place:
+    """The most special place whose key the message names; else the experiment."""
+    words = message.replace("'", " ").replace(":", " ").replace(".", " ").split()
+    sections: list[Place] = [
+        (*place, "grid"),
+        (*place, "perturbation"),
+        (*place, "parameters"),
+        (*place, "data"),
+        ("profiles", profile, "parameters"),
+        ("profiles", profile, "data"),
+        ("defaults", "parameters"),
+    ]
+    for section in sections:
+        for known in document.key_marks:
+            if known[:-1] == section and known[-1] in words:
+                return known
+    return place
+
+
+def _preset(experiment: Experiment) -> dict[str, Any]:
+    if experiment.preset == "paper":
+        return {}
+    from thetarbm_cli.models.catalogue import preset_of
+
+    return preset_of(experiment.model, experiment.preset)

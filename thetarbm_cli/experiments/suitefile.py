@@ -1,0 +1,174 @@
+"""The file of a suite: where it is, and its content together with the place of every value.
+
+Only plain YAML is read: no tags, no anchors, no aliases. So nothing can be constructed but text, numbers, lists and
+mappings, and a small file cannot grow into a large value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from thetarbm_cli.errors import InputError
+
+NAME = "experiments.yaml"
+LARGEST_BYTES = 1_000_000
+DEEPEST = 20
+
+Key = str | int
+Place = tuple[Key, ...]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, and where."""
+
+    place: Place
+    message: str
+    line: int
+    column: int
+
+
+@dataclass
+class Document:
+    """A YAML file as plain values, with the line and column of each."""
+
+    path: Path
+    lines: list[str]
+    content: Any = None
+    marks: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    key_marks: dict[Place, tuple[int, int]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def add(self, place: Place, message: str, *, at_key: bool = False) -> None:
+        """Note a problem at a value, or at its key; a place that is not in the file is shown at its nearest parent."""
+        known = place
+        while known and known not in self.marks:
+            known = known[:-1]
+        marks = self.key_marks if at_key and known == place and known in self.key_marks else self.marks
+        line, column = marks.get(known, (1, 1))
+        self.problems.append(Problem(place, message, line, column))
+
+    def raise_problems(self) -> None:
+        """Raise all problems as one error, in the order of the file."""
+        if not self.problems:
+            return
+        problems = sorted(self.problems, key=lambda problem: (problem.line, problem.column))
+        count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
+        raise InputError("\n".join([f"{self.path} has {count}:", *(self._show(each) for each in problems)]))
+
+    def _show(self, problem: Problem) -> str:
+        where = f"{dotted(problem.place)}: " if problem.place else ""
+        text = f"  {self.path}:{problem.line}:{problem.column}: {where}{problem.message}"
+        if problem.line > len(self.lines):
+            return text
+        excerpt = self.lines[problem.line - 1][:160]
+        number = f"{problem.line:>6} | "
+        return f"{text}\n{number}{excerpt}\n{'| ':>{len(number)}}{' ' * (problem.column - 1)}^"
+
+
+def dotted(place: Place) -> str:
+    """A place as people write it: ``experiments[2].grid.sparsity``."""
+    text = ""
+    for key in place:
+        text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else key
+    return text
+
+
+def shipped_path() -> Path:
+    """The suite of the package: inside it where it was installed, beside it in a checkout."""
+    inside = Path(__file__).with_name(NAME)
+    return inside if inside.is_file() else Path(__file__).parents[2] / NAME
+
+
+def find_suite(given: Path | None = None) -> Path:
+    """The file that was given, else the one of the current folder, else the shipped one."""
+    if given is not None:
+        return given
+    here = Path(NAME)
+    return here if here.is_file() else shipped_path()
+
+
+def read_document(path: Path) -> Document:
+    """Read a file of plain YAML.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is not YAML, or uses tags, anchors, aliases or a key twice.
+    """
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise InputError(f"{path} is larger than {LARGEST_BYTES} bytes: that is no suite")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read the suite {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"the suite {path} is not UTF-8 text (byte {error.start})") from error
+    document = Document(path, text.splitlines())
+    try:
+        _refuse_extras(document, text)
+        document.raise_problems()
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        message = str(getattr(error, "problem", None) or "it is not YAML")
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        document.problems.append(Problem((), message, line, column))
+        document.raise_problems()
+        raise AssertionError("unreachable") from error
+    if node is None:
+        raise InputError(f"the suite {path} is empty")
+    document.content = _plain(document, node, ())
+    document.raise_problems()
+    return document
+
+
+def _refuse_extras(document: Document, text: str) -> None:
+    """Note every tag, anchor and alias, without building anything from them."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > DEEPEST:
+            document.problems.append(Problem((), f"deeper than {DEEPEST} levels", line, column))
+            return
+        extra = None
+        if isinstance(event, yaml.AliasEvent):
+            extra = f"alias *{event.anchor}"
+        elif isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            extra = f"anchor &{event.anchor}"
+        elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
+            extra = f"tag {event.tag}"
+        if extra:
+            document.problems.append(Problem((), f"{extra} is not allowed: write the value out", line, column))
+
+
+def _plain(document: Document, node: yaml.Node, place: Place) -> Any:
+    """The value of a node; marks and doubled keys are noted on the way."""
+    document.marks[place] = (node.start_mark.line + 1, node.start_mark.column + 1)
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(document, child, (*place, number)) for number, child in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        mapping = {}
+        for key_node, child in node.value:
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
+            mark = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
+            if key in mapping or not isinstance(key_node, yaml.ScalarNode):
+                what = f"{key!r} is there twice" if key in mapping else "a key must be a word"
+                document.problems.append(Problem((*place, key), what, *mark))
+                continue
+            mapping[key] = _plain(document, child, (*place, key))
+            document.key_marks[(*place, key)] = mark
+        return mapping
+    try:
+        return yaml.constructor.SafeConstructor().construct_object(node)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        document.add(place, f"cannot be read as a value ({error})".split("\n", maxsplit=1)[0])
+        return None

@@ -1,0 +1,175 @@
+"""The paper's tables as rows and columns, before they become Markdown, LaTeX or CSV.
+
+Rows, columns and their order are the paper's. Beside each cell is the published value; the controls, which the paper
+does not have, stand below a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers, Source, Value
+
+TABLES = ("1", "2", "3", "mnist")
+TITLES = {
+    "1": "Table 1: test error of an RBF-SVM on mnist-rot, in %",
+    "2": "Table 2: γ-score on mnist-rot",
+    "3": "Table 3: test error under perturbed orientations, in %",
+    "mnist": "Training on mnist: γ-score on mnist (train) and mnist-rot (test)",
+}
+DIGITS = {"1": 2, "2": 4, "3": 2, "mnist": 4}
+PUBLISHED_DIGITS = {"1": 2, "2": 4, "3": 1, "mnist": 2}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of a table."""
+
+    value: Value
+    best: bool = False
+    starred: bool = False
+    published_starred: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table; a control has one entry for all columns, and an entry may be left out."""
+
+    label: str
+    entries: list[Entry | None]
+    control: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper with our numbers.
+
+    Attributes
+    ----------
+    groups : headings over several columns, as (text, number of columns); empty if there are none
+    columns : heading of each column
+    """
+
+    name: str
+    source: Source
+    profile: str
+    columns: list[str]
+    rows: list[Row]
+    groups: list[tuple[str, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        return TITLES[self.name]
+
+    @property
+    def values(self) -> list[Value]:
+        """All its values, row by row."""
+        return [entry.value for row in self.rows for entry in row.entries if entry]
+
+
+def build(name: str, numbers: Numbers) -> Table:
+    """One table of the paper from what was measured."""
+    builders: dict[str, Callable[[Numbers], Table]] = {"1": _table1, "2": _table2, "3": _table3, "mnist": _mnist}
+    return builders[name](numbers)
+
+
+def _table1(numbers: Numbers) -> Table:
+    cells = numbers.in_table("1")
+    targets = _targets(cells)
+    rows = _best(_rows(numbers, cells, targets, (ERROR,)), lowest=True)
+    controls = [cell for cell in cells if "sparsity" not in cell.at]
+    rows += [Row(cell.label, [Entry(numbers.value(cell, ERROR))], control=True) for cell in controls]
+    notes = [f"{cell.label}: {cell.context}" for cell in controls if cell.context]
+    columns = [f"sparsity {target:g}" for target in targets]
+    return Table("1", numbers.source, _profile(cells), columns, rows, notes=notes)
+
+
+def _table2(numbers: Numbers) -> Table:
+    cells = numbers.in_table("2")
+    targets = _targets(cells)
+    rows = _best(_rows(numbers, cells, targets, (GAMMA_TRAIN, GAMMA_TEST)), lowest=False)
+    groups = [(f"sparsity {target:g}", 2) for target in targets]
+    return Table("2", numbers.source, _profile(cells), ["train", "test"] * len(targets), rows, groups)
+
+
+def _table3(numbers: Numbers) -> Table:
+    """Rows n, columns p; * above the unperturbed error, ours above ours and the paper's above the paper's."""
+    cells = numbers.in_table("3")
+    unperturbed = cells[0].unperturbed(numbers.cells) if cells else None
+    below = numbers.value(unperturbed, ERROR) if unperturbed else None
+    counts = list(dict.fromkeys(cell.at["n"] for cell in cells))
+    chances = list(dict.fromkeys(cell.at["p"] for cell in cells))
+    rows = []
+    for n in counts:
+        found = {cell.at["p"]: numbers.value(cell, ERROR) for cell in cells if cell.at["n"] == n}
+        rows.append(Row(f"n = {n}", [_starred(found[p], below) for p in chances]))
+    if below is not None:
+        rows.append(Row("unperturbed", [Entry(below)], control=True))
+    notes = ["* above the unperturbed error."]
+    return Table("3", numbers.source, _profile(cells), [f"p = {p:g}" for p in chances], rows, notes=notes)
+
+
+def _mnist(numbers: Numbers) -> Table:
+    cells = numbers.in_table("mnist")
+    rows = [
+        Row(cell.label, [Entry(numbers.value(cell, column)) for column in (GAMMA_TRAIN, GAMMA_TEST)]) for cell in cells
+    ]
+    notes = ["The paper gives these in its text, as about values."]
+    return Table("mnist", numbers.source, _profile(cells), ["train", "test"], rows, notes=notes)
+
+
+def _rows(numbers: Numbers, cells: list[Cell], targets: list[float], columns: tuple[str, ...]) -> list[Row]:
+    """A line for each experiment over the sparsity targets; the O-RBM has one for each of its evaluations."""
+    rows = []
+    for experiment in dict.fromkeys(cell.experiment for cell in cells if "sparsity" in cell.at):
+        own = {cell.at["sparsity"]: cell for cell in cells if cell.experiment == experiment}
+        first = next(iter(own.values()))
+        variants = [("", first.label)]
+        if first.model == "orbm":
+            variants = [(UNALIGNED, f"{first.label}, not aligned"), ("", f"{first.label}, aligned")]
+        for ending, label in variants:
+            entries = [
+                Entry(numbers.value(own[target], column + ending)) if target in own else None
+                for target in targets
+                for column in columns
+            ]
+            rows.append(Row(label, entries))
+    return rows
+
+
+def _best(rows: list[Row], *, lowest: bool) -> list[Row]:
+    """Mark the best mean of each column."""
+    marked = [list(row.entries) for row in rows]
+    for column in range(len(marked[0]) if marked else 0):
+        values = [(entries, entry.value) for entries in marked if (entry := entries[column])]
+        means = [value.mean for _, value in values if value.mean is not None]
+        best = (min(means) if lowest else max(means)) if means else None
+        for entries, value in values:
+            entries[column] = Entry(value, best=best is not None and value.mean == best)
+    return [Row(row.label, entries, row.control) for row, entries in zip(rows, marked, strict=True)]
+
+
+def _starred(value: Value, unperturbed: Value | None) -> Entry:
+    if unperturbed is None:
+        return Entry(value)
+    return Entry(
+        value,
+        starred=_above(value.mean, unperturbed.mean),
+        published_starred=_above(value.published, unperturbed.published),
+    )
+
+
+def _above(number: float | None, limit: float | None) -> bool:
+    return number is not None and limit is not None and number > limit
+
+
+def _targets(cells: list[Cell]) -> list[float]:
+    return list(dict.fromkeys(cell.at["sparsity"] for cell in cells if "sparsity" in cell.at))
+
+
+def _profile(cells: list[Cell]) -> str:
+    return cells[0].profile if cells else ""
