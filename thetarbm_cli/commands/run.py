@@ -54,7 +54,7 @@ def command(
     as_json: bool,
     **where: Any,
 ) -> int:
-    r"""Make every run of the suite that is missing, or of the named experiments or cells.
+    """Make every run of the suite that is missing, or of the named experiments or cells.
 
     Finished runs are found again, interrupted ones go on. NAME is an experiment, a cell or a pattern:
 
@@ -62,7 +62,7 @@ def command(
     thetarbm run
     thetarbm run theta rbm --profile quick
     thetarbm run theta/sparsity=0.3 'perturbation/n=1,*' -j 2
-    """
+    """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli.experiments.plan import choose_cells, make_plan
     from thetarbm_cli.experiments.progress import do_theory, pending, rows, steps
     from thetarbm_cli.experiments.suite import load_suite

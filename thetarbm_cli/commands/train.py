@@ -71,14 +71,14 @@ def command(
     as_json: bool,
     **settings: Any,
 ) -> None:
-    r"""Train one model; the same call finds the finished run, or resumes one that was cut off.
+    """Train one model; the same call finds the finished run, or resumes one that was cut off.
 
     \b
     thetarbm train --model theta --sparsity 0.3
     thetarbm train --model tirbm --preset reference --seed 1
     thetarbm train --model rbm --set learning_rate=0.005 --set visible=bernoulli
     thetarbm train --model theta --set data.train=1000 --set perturbation.n=1 --set perturbation.p=0.1
-    """
+    """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli.experiments.settings import parse_assignments, resolve
     from thetarbm_cli.experiments.training_run import train_run
 
