@@ -17,6 +17,7 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MNIST = "thetarbm_cli/data/shipped/mnist.idx.xz"
+SUITE = "thetarbm_cli/experiments/experiments.yaml"
 SPLITS = {"train": 10_000, "valid": 2_000, "test": 50_000}
 # What would lead the installed program back to the checkout, or to data that is there already.
 FOREIGN = ("THETARBM_", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
@@ -51,6 +52,7 @@ def check_contents(wheel: Path) -> None:
         names = archive.namelist()
         shipped = archive.read(MNIST) if MNIST in names else b""
     expect(shipped == (CHECKOUT / MNIST).read_bytes(), f"MNIST is inside, {len(shipped)} bytes")
+    expect(names.count(SUITE) == 1, "the suite is inside, once")
     for text in ("LICENSE", "NOTICE"):
         expect(any(name.endswith(f".dist-info/licenses/{text}") for name in names), f"{text} is inside")
     expect(not any(name.startswith("tests/") for name in names), "tests are not")
@@ -77,6 +79,8 @@ def check(room: Path) -> None:
     expect(info["version"] in wheel.name, f"thetarbm info --json: version {info['version']}")
     sheet = json.loads(run(thetarbm, "prepare-data", "--json", folder=elsewhere, THETARBM_DATA_DIR=str(room / "data")))
     expect(sheet["splits"] == SPLITS, f"thetarbm prepare-data --json: splits {sheet['splits']}")
+    tables = json.loads(run(thetarbm, "tables", "--json", folder=elsewhere))["tables"]
+    expect(tables["1"][-3]["published"] == 10.85, "thetarbm tables --json: the published numbers of the suite")
     expect(not list(elsewhere.iterdir()), "nothing is left in the folder of the calls")
 
 

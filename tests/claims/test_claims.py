@@ -1,14 +1,15 @@
 """The paper's claims in the direction they should hold, on data that is small enough for every day.
 
-3,000 training images, 100 hidden units and 5 epochs instead of 10,000, 500 and 30: errors are higher than the paper's, and the
-distances between models are wide. Bounds are far from what several seeds give, so that only a broken model crosses them.
+3,000 training images, 100 hidden units and 5 epochs instead of 10,000, 500 and 30: errors are higher than the paper's,
+and the distances between models are wide. Bounds are far from what several seeds give, so that only a broken model
+crosses them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,24 @@ TRAIN, TEST = 3000, 1000
 
 @dataclass(frozen=True)
 class Measured:
-    """Test error in percent, and γ on a thousand training images and on the test images."""
+    """A trained model, measured when it is asked for."""
 
-    error: float
-    gamma_train: float
-    gamma_test: float
+    machine: RBM
+    learned: Prepared
+    tested: Prepared
+
+    @cached_property
+    def error(self) -> float:
+        """Test error in percent."""
+        return error_of(self.machine, *self.learned.part("train"), self.tested)
+
+    @cached_property
+    def gamma_train(self) -> float:
+        return gamma_of(self.machine, self.learned.part("train")[0])
+
+    @cached_property
+    def gamma_test(self) -> float:
+        return gamma_of(self.machine, self.tested.part("test")[0])
 
 
 Measure = Callable[..., Measured]
@@ -50,23 +64,21 @@ def upright(data_dir: Path) -> Prepared:
 
 @pytest.fixture(scope="module")
 def measure(turned: Prepared, upright: Prepared) -> Measure:
-    """Train a model and measure it on mnist-rot; what was measured once is remembered."""
+    """Train a model to be measured on mnist-rot; the same one is trained once."""
 
     @cache
+    def trained(model: str, seed: int, sparsity: float, train_on: str, align: bool) -> Measured:
+        learned = turned if train_on == "mnist-rot" else upright
+        machine = build(model, {"hidden": 100, "epochs": 5, "sparsity": sparsity}, seed=seed, backend="numpy")
+        machine.fit(learned.part("train")[0])
+        if not align:
+            machine.set_params(align=False)
+        return Measured(machine, learned, turned)
+
     def measured(
         model: str, seed: int = 0, sparsity: float = 0.3, train_on: str = "mnist-rot", align: bool = True
     ) -> Measured:
-        learned = turned if train_on == "mnist-rot" else upright
-        images, labels = learned.part("train")
-        machine = build(model, {"hidden": 100, "epochs": 5, "sparsity": sparsity}, seed=seed, backend="numpy")
-        machine.fit(images)
-        if not align:
-            machine.set_params(align=False)
-        return Measured(
-            error_of(machine, images, labels, turned),
-            gamma_of(machine, images),
-            gamma_of(machine, turned.part("test")[0]),
-        )
+        return trained(model, seed, sparsity, train_on, align)
 
     return measured
 
@@ -143,8 +155,8 @@ def test_few_wrong_orientations_cost_little_and_many_cost_much(turned: Prepared,
         machine.fit(images, orientations=orientations)
         errors[n, p] = error_of(machine, images, labels, turned, orientations=orientations)
     clean = measure("theta").error
-    assert errors[1, 0.1] < clean + 2
-    assert errors[4, 0.4] > clean + 4
+    assert errors[1, 0.1] < clean + 4
+    assert errors[4, 0.4] > clean + 8
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,14 +105,19 @@ def finish(process: subprocess.Popen[str]) -> Outcome:
     return Outcome(process.returncode, out, err)
 
 
-@pytest.fixture(scope="session")
-def small_data(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder whose mnist-rot and mnist have no more than the images that the tiny profile takes of them."""
-    folder = tmp_path_factory.mktemp("small")
+@cache
+def _small_data(data_dir: Path, base: Path) -> Path:
+    folder = base / "small"
     for dataset in ("mnist-rot", "mnist"):
         whole = prepare(data_dir, dataset)
         write_prepared(whole.subset(300, 100, 300), folder / whole.path.name, read_sidecar(whole.path))
     return folder
+
+
+@pytest.fixture(scope="session")
+def small_data(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder whose mnist-rot and mnist have no more than the images that the tiny profile takes of them."""
+    return _small_data(data_dir, tmp_path_factory.getbasetemp())
 
 
 def write_prepared(data: Prepared, target: Path, sidecar: dict[str, Any]) -> None:
@@ -130,22 +136,33 @@ def thetarbm(small_data: Path, tmp_path: Path) -> Command:
     return command
 
 
-@pytest.fixture(scope="session")
-def trained(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A results folder with all models trained; tests that change it take a copy."""
-    results = tmp_path_factory.mktemp("trained")
+# Two folders of tests use these fixtures, which are made once for both.
+@cache
+def _trained(small_data: Path, base: Path) -> Path:
+    results = base / "trained"
     for model in MODELS:
         assert call(small_data, results, "train", "--model", model, "--profile", "tiny").code == 0
     return results
 
 
-@pytest.fixture(scope="session")
-def evaluated(trained: Path, small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The trained runs, measured."""
-    results = tmp_path_factory.mktemp("evaluated") / "results"
-    shutil.copytree(trained, results)
+@cache
+def _evaluated(small_data: Path, base: Path) -> Path:
+    results = base / "evaluated"
+    shutil.copytree(_trained(small_data, base), results)
     assert call(small_data, results, "evaluate", "--all").code == 0
     return results
+
+
+@pytest.fixture(scope="session")
+def trained(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results folder with all models trained; tests that change it take a copy."""
+    return _trained(small_data, tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session")
+def evaluated(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trained runs, measured."""
+    return _evaluated(small_data, tmp_path_factory.getbasetemp())
 
 
 def place_of(data_dir: Path, results: Path) -> Workplace:

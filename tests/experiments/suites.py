@@ -54,7 +54,7 @@ experiments:
   - {name: third, label: third, model: rbm, measures: [error], parameters: {momentum: 0.5}}
 """
 
-SHA = {"generated": "a" * 64, "official": "b" * 64}
+SHA = {"generated": "a" * 64, "official": "b" * 64, "mnist": "d" * 64}
 
 
 def write_suite(folder: Path, text: str = SMALL) -> Path:
@@ -67,12 +67,14 @@ def record_for(cell: Cell, seed: int = 0, *, source: str = "generated", **number
     """A record as a run of the cell would leave it, with these numbers."""
     settings = cell.settings()
     settings = settings.model_copy(update={"data": settings.data.model_copy(update={"source": source})})
+    learned, tested = SHA["mnist" if settings.data.train_on == "mnist" else source], SHA[source]
     data = {
-        role: {"dataset": "mnist-rot", "source": source, "sha256": SHA[source]} for role in ("train", "test")
+        "train": {"dataset": settings.data.train_on, "source": source, "sha256": learned},
+        "test": {"dataset": "mnist-rot", "source": source, "sha256": tested},
     }
     return RunRecord(
         algorithm=ALGORITHM,
-        run=run_id(settings, {"train": SHA[source], "test": SHA[source]}, seed),
+        run=run_id(settings, {"train": learned, "test": tested}, seed),
         state="done",
         settings=settings,
         parameters=settings.complete_parameters,

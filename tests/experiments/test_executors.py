@@ -50,7 +50,7 @@ def undisturbed(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> d
 @pytest.fixture(scope="module")
 def two_workers() -> Iterator[LocalCluster]:
     with LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
     ) as running:
         yield running
 
@@ -84,6 +84,7 @@ def test_a_failing_run_is_told_and_recorded(
     assert [failure["error"] for failure in failures] == [told]
 
 
+@pytest.mark.slow
 def test_a_failing_run_beside_others_in_processes(tmp_path: Path, small_data: Path) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
     outcomes = dict(LocalExecutor(2)(place_of(small_data, tmp_path), jobs, True))
@@ -109,7 +110,7 @@ def refuse(*_: object, **__: object) -> None:
     raise MemoryError("too large")
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("jobs", [pytest.param("1", marks=pytest.mark.slow), "2"])
 def test_interrupted_and_called_again_gives_the_same_records(
     tmp_path: Path, small_data: Path, undisturbed: dict[str, dict[str, Any]], jobs: str
 ) -> None:
@@ -126,11 +127,15 @@ def test_interrupted_and_called_again_gives_the_same_records(
     assert records_in(results) == undisturbed
 
 
+@pytest.mark.slow
 def test_workers_leave_when_their_parent_is_killed(tmp_path: Path, small_data: Path) -> None:
     import psutil
 
-    process = spawn(small_data, tmp_path / "results", "run", "--suite", str(write_suite(tmp_path)), "-j", "2", "--seeds", "9",
-                    "--profile", "tiny")  # fmt: skip
+    suite = str(write_suite(tmp_path))
+    process = spawn(
+        *(small_data, tmp_path / "results", "run", "--suite", suite),
+        *("-j", "2", "--seeds", "9", "--profile", "tiny"),
+    )
     assert process.stderr is not None
     while not process.stderr.readline().startswith("[1/"):
         assert process.poll() is None
@@ -162,14 +167,16 @@ def test_a_cluster_gives_the_records_of_this_process(
     assert [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
 
 
-@pytest.mark.parametrize("shared", [None, False], ids=["shared", "handed-back"])
+@pytest.mark.parametrize(
+    "shared", [pytest.param(None, id="shared"), pytest.param(False, id="handed-back", marks=pytest.mark.slow)]
+)
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(
     shared: bool | None, tmp_path: Path, small_data: Path, undisturbed: dict[str, dict[str, Any]]
 ) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, seeds=2)
     with (
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
         ) as running,
         Client(running) as client,
     ):
@@ -192,9 +199,7 @@ def test_a_local_cluster_is_started_where_no_address_is_given(tmp_path: Path, sm
     assert [outcomes[job].state for job in jobs] == ["done", "failed", "done"]
 
 
-def test_a_failure_on_a_cluster_stops_the_rest(
-    tmp_path: Path, small_data: Path, two_workers: LocalCluster
-) -> None:
+def test_a_failure_on_a_cluster_stops_the_rest(tmp_path: Path, small_data: Path, two_workers: LocalCluster) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)[1:2]
     executor = DaskExecutor(two_workers.scheduler_address)
     ((_, outcome),) = executor(place_of(small_data, tmp_path), jobs, False)
@@ -208,9 +213,12 @@ def test_no_scheduler_answers(tmp_path: Path, small_data: Path, monkeypatch: pyt
         list(DaskExecutor("tcp://127.0.0.1:9")(place_of(small_data, tmp_path), jobs, False))
 
 
+@pytest.mark.slow
 def test_a_lost_scheduler_is_told_and_the_rest_can_go_on(tmp_path: Path, small_data: Path) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, seeds=2)
-    running = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None)
+    running = LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    )
     told = []
     with pytest.raises(ThetaRBMError, match="scheduler was lost"):  # noqa: PT012  it is lost on the way
         for job, _ in DaskExecutor(running.scheduler_address)(place_of(small_data, tmp_path), jobs, False):

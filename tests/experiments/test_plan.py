@@ -43,7 +43,9 @@ def test_equal_settings_are_one_run_with_all_its_measures(tmp_path: Path, cells:
 
 def test_seeds_multiply_runs_but_not_beyond_what_makes_sense(tmp_path: Path) -> None:
     text = SMALL.replace("label: the same", "label: the same\n    seeds: 1").replace("name: again", "name: alone")
-    cells = load_suite(write_suite(tmp_path, text.replace("{sparsity: 0.3}\n    m", "{floor: 0.5}\n    m"))).cells("paper")
+    cells = load_suite(write_suite(tmp_path, text.replace("{sparsity: 0.3}\n    m", "{floor: 0.5}\n    m"))).cells(
+        "paper"
+    )
     assert [run.seed for run in plan(tmp_path, cells)] == [0, 1] * 4 + [0]
     assert [run.seed for run in plan(tmp_path, cells, seeds=3)] == [0, 1, 2] * 4 + [0]
 

@@ -127,7 +127,11 @@ def test_a_user_adds_an_experiment_by_adding_yaml(tmp_path: Path) -> None:
 
 PROBLEMS = {
     "unknown key": ("title: small", "title: small\ncolour: red", "3:1: colour: unknown key"),
-    "unknown key inside": ("    model: theta\n", "    model: theta\n    modle: x\n", "experiments[1].modle: unknown key"),
+    "unknown key inside": (
+        "    model: theta\n",
+        "    model: theta\n    modle: x\n",
+        "experiments[1].modle: unknown key",
+    ),
     "wrong type": ("seeds: 1\n", "seeds: one\n", "profiles.tiny.seeds: input should be a valid integer"),
     "impossible value": ("0.1746", "1.746", "published[0].gamma_train: input should be less than or equal to 1"),
     "unknown model": ("model: theta", "model: thta", "experiments[1].model: input should be 'rbm'"),
@@ -135,12 +139,28 @@ PROBLEMS = {
     "duplicate name": ("name: again", "name: rbm", "experiments[2].name: the name 'rbm' is taken by experiments[0]"),
     "duplicate key": ("    model: theta\n", "    model: theta\n    model: rbm\n", "model: 'model' is there twice"),
     "cell without runs": ("at: {sparsity: 0.3}", "at: {sparsity: 0.4}", "published[0].at: a cell without runs"),
-    "value twice": ("[0.3, 0.1]}\n    measures", "[0.3, 0.3]}\n    measures", "grid.sparsity: the value 0.3 is there 2"),
+    "value twice": (
+        "[0.3, 0.1]}\n    measures",
+        "[0.3, 0.3]}\n    measures",
+        "grid.sparsity: the value 0.3 is there 2",
+    ),
     "empty axis": ("[0.3, 0.1]}\n    measures", "[]}\n    measures", "experiments[1].grid.sparsity: list should have"),
-    "unknown setting": ("{sparsity: 0.3}\n    m", "{sparsty: 0.3}\n    m", "parameters.sparsty: again with profile paper"),
+    "unknown setting": (
+        "{sparsity: 0.3}\n    m",
+        "{sparsty: 0.3}\n    m",
+        "parameters.sparsty: again with profile paper",
+    ),
     "impossible setting": ("{sparsity: 0.3}\n    m", "{sparsity: 3.0}\n    m", "again with profile paper: sparsity"),
-    "wrong preset": ("label: RBM\n", "label: RBM\n    preset: reference\n", "experiments[0].preset: model rbm has no preset"),
-    "axis without perturbation": ("grid: {sparsity: [0.3, 0.1]}\n    meas", "grid: {n: [1, 2]}\n    meas", "needs a `perturb"),
+    "wrong preset": (
+        "label: RBM\n",
+        "label: RBM\n    preset: reference\n",
+        "experiments[0].preset: model rbm has no preset",
+    ),
+    "axis without perturbation": (
+        "grid: {sparsity: [0.3, 0.1]}\n    meas",
+        "grid: {n: [1, 2]}\n    meas",
+        "needs a `perturb",
+    ),
     "another format": ("format: 1", "format: 2", "1:9: format: input should be 1"),
     "a tag": ("title: small", "title: !!python/object:os.system small", "2:8: tag tag:yaml.org,2002:python/object"),
     "an alias": ("title: small", "title: &t small\npaper: *t", "3:8: alias *t is not allowed"),
@@ -166,7 +186,11 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) 
     text = SMALL
     for name in ("wrong type", "unknown model", "impossible value", "unknown key inside"):
         before, after, _ = PROBLEMS[name]
-        text = text.replace(before, after, 1) if before in text else text.replace("model: thta\n", "model: thta\n    x: 1\n")
+        text = (
+            text.replace(before, after, 1)
+            if before in text
+            else text.replace("model: thta\n", "model: thta\n    x: 1\n")
+        )
     with pytest.raises(InputError, match="has 4 problems") as raised:
         load_suite(write_suite(tmp_path, text))
     lines = [int(line) for line in re.findall(r"suite\.yaml:(\d+):\d+: ", str(raised.value))]

@@ -90,7 +90,7 @@ CLAIMS = (
     Claim(
         "oriented-no-better",
         "Aligning the images beforehand (O-RBM) is no better than an RBM.",
-        f"At each sparsity, its error is not below the RBM's {WELCH}, "
+        f"At each sparsity, its error is not more than {claims.BETTER_ERROR:g} points below the RBM's {WELCH}, "
         "neither on images as they are nor on aligned ones.",
         claims.oriented_no_better,
     ),

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.experiments.runs import Command
+from tests.experiments.suites import FAILING, SMALL, write_suite
+from thetarbm_cli.experiments.store import RunStore
+
+
+def test_runs_are_made_once_and_found_again(thetarbm: Command, tmp_path: Path) -> None:
+    suite = str(write_suite(tmp_path))
+    first = thetarbm("run", "--suite", suite, "--profile", "tiny", "--json")
+    assert first.code == 0
+    assert {name: first.json[name] for name in ("done", "cached", "failed")} == {"done": 4, "cached": 0, "failed": 0}
+    assert [(row["experiment"], row["state"], row["reason"]) for row in first.json["runs"]] == [
+        ("rbm", "done", "never run"),
+        ("rbm", "done", "never run"),
+        ("theta", "done", "never run"),
+        ("theta", "done", "never run"),
+    ]
+    assert sorted(row["run"] for row in first.json["runs"]) == RunStore(tmp_path / "results").identifiers()
+    assert "[4/4] theta/sparsity=0.1 seed 0:" in first.err
+    assert "left" in first.err
+    second = thetarbm("run", "--suite", suite, "--profile", "tiny")
+    assert (second.code, second.err) == (0, "nothing to run\n")
+    assert second.out.startswith("0 done, 4 cached, 0 failed")
+
+
+def test_a_dry_run_says_why_and_makes_nothing(thetarbm: Command, tmp_path: Path) -> None:
+    suite = str(write_suite(tmp_path))
+    dry = thetarbm("run", "theta", "--suite", suite, "--profile", "tiny", "-n")
+    assert dry.code == 3
+    assert dry.out == "theta/sparsity=0.3 seed 0: never run\ntheta/sparsity=0.1 seed 0: never run\n"
+    assert not (tmp_path / "results").exists()
+    assert thetarbm("run", "theta", "--suite", suite, "--profile", "tiny").code == 0
+    assert thetarbm("run", "theta", "--suite", suite, "--profile", "tiny", "--dry-run").code == 0
+    write_suite(tmp_path, SMALL.replace("epochs: 3", "epochs: 4"))
+    changed = thetarbm("run", "theta/sparsity=0.1", "--suite", suite, "--profile", "tiny", "-n", "--json")
+    assert changed.code == 3
+    assert changed.json["runs"][0]["reason"] == "parameter epochs changed from 3 to 4"
+
+
+def test_forced_runs_are_made_again(thetarbm: Command, tmp_path: Path) -> None:
+    arguments = ["run", "rbm", "--suite", str(write_suite(tmp_path)), "--profile", "tiny", "--json"]
+    assert thetarbm(*arguments).json["done"] == 2
+    forced = thetarbm(*arguments, "--force", "rbm/sparsity=0.1").json
+    assert (forced["done"], forced["cached"]) == (1, 1)
+    thetarbm(*arguments, "--force", "nothing").assert_refused("'nothing'")
+
+
+def test_a_failure_stops_the_rest_unless_it_is_to_go_on(thetarbm: Command, tmp_path: Path) -> None:
+    arguments = ["run", "--suite", str(write_suite(tmp_path, FAILING)), "--profile", "tiny"]
+    stopped = thetarbm(*arguments, "--json")
+    assert stopped.code == 1
+    assert [row["state"] for row in stopped.json["runs"]] == ["done", "failed", "pending"]
+    assert "failed: second seed 0: " in stopped.err
+    going = thetarbm(*arguments, "--keep-going", "--json")
+    assert going.code == 1
+    assert [row["state"] for row in going.json["runs"]] == ["cached", "failed", "done"]
+    assert "--retry-failed" in going.json["runs"][1]["reason"]
+    again = thetarbm(*arguments, "--retry-failed")
+    assert again.code == 1
+    assert "0 done, 2 cached, 1 failed" in again.out
+    assert "1 run to make" in again.err
+
+
+def test_failures_are_shown_even_if_all_else_is_quiet(thetarbm: Command, tmp_path: Path) -> None:
+    suite = str(write_suite(tmp_path, FAILING))
+    quiet = thetarbm("--quiet", "run", "--suite", suite, "--profile", "tiny", "--keep-going")
+    assert quiet.err.startswith("failed: second seed 0: ")
+    assert quiet.err.count("\n") == 1
+
+
+def test_wrong_calls(thetarbm: Command, tmp_path: Path) -> None:
+    suite = str(write_suite(tmp_path))
+    thetarbm("run", "thta", "--suite", suite).assert_refused("'thta'", "rbm, theta, again")
+    thetarbm("run", "--suite", suite, "--profile", "huge").assert_refused("'huge'", "paper, tiny")
+    thetarbm("run", "--suite", str(tmp_path / "none.yaml")).assert_refused("none.yaml")
+    thetarbm("run", "--suite", suite, "--scheduler", "tcp://127.0.0.1:1").assert_refused("--executor dask")
+
+
+def test_a_wrong_suite_is_told_with_all_its_problems(thetarbm: Command, tmp_path: Path) -> None:
+    text = SMALL.replace("model: theta", "model: thta").replace("title: small", "titel: small")
+    done = thetarbm("run", "--suite", str(write_suite(tmp_path, text)))
+    assert (done.code, done.out) == (2, "")
+    assert "has 3 problems" in done.err
+    for words in ("titel: unknown key", "title: field required", "experiments[1].model"):
+        assert words in done.err

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.experiments.runs import Command
+from tests.experiments.suites import FAILING, record_for, save, write_suite
+from thetarbm_cli.experiments.suite import load_suite
+
+
+def test_every_cell_with_its_state_and_reason(thetarbm: Command, tmp_path: Path) -> None:
+    path = write_suite(tmp_path)
+    cells = load_suite(path).cells("paper")
+    numbers = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
+    older = record_for(cells[2], 0, **numbers).model_copy(update={"algorithm": 0})
+    save(tmp_path / "results", record_for(cells[0], 0, **numbers), record_for(cells[0], 1, **numbers), older)
+    arguments = ["status", "--suite", str(path)]
+    empty = tmp_path / "empty"
+    told = thetarbm(*arguments, "--json", data_dir=empty)
+    assert told.code == 3
+    assert told.json["due"] == 3
+    assert [(cell["cell"], cell["seeds"], cell["state"], cell["reason"]) for cell in told.json["cells"]] == [
+        ("rbm/sparsity=0.3", 2, "done", ""),
+        ("rbm/sparsity=0.1", 2, "missing", "never run"),
+        ("theta/sparsity=0.3", 2, "stale", "seed 0: algorithm version changed from 0 to 1"),
+        ("theta/sparsity=0.1", 2, "missing", "never run"),
+        ("again", 2, "done", ""),
+    ]
+    text = thetarbm(*arguments, data_dir=empty)
+    assert "theta/sparsity=0.3  0/2  stale     seed 0: algorithm version changed from 0 to 1\n" in text.out
+    assert text.err == "3 of 5 cells due\n"
+
+
+def test_nothing_due_is_exit_code_0(thetarbm: Command, tmp_path: Path) -> None:
+    path = write_suite(tmp_path)
+    cells = load_suite(path).cells("paper")
+    save(tmp_path / "results", *(record_for(cells[0], n, test_error_percent=1.0, gamma_test=0.1) for n in (0, 1)))
+    done = thetarbm("status", "rbm/sparsity=0.3", "again", "--suite", str(path), data_dir=tmp_path / "empty")
+    assert (done.code, done.err) == (0, "nothing is due\n")
+
+
+def test_a_failed_run_is_due_with_its_error(thetarbm: Command, tmp_path: Path) -> None:
+    arguments = ["--suite", str(write_suite(tmp_path, FAILING)), "--profile", "tiny"]
+    assert thetarbm("run", *arguments, "--keep-going").code == 1
+    told = thetarbm("status", *arguments, "--json")
+    assert told.code == 3
+    assert [cell["state"] for cell in told.json["cells"]] == ["done", "failed", "done"]
+    assert told.json["cells"][1]["reason"].startswith("failed before: ")
+
+
+def test_the_checks_of_the_theory_are_a_cell(thetarbm: Command, tmp_path: Path) -> None:
+    told = thetarbm("status", "theory", "--json")
+    assert told.code == 3
+    assert told.json["cells"] == [
+        {"experiment": "theory", "cell": "theory", "seeds": 1, "done": 0, "state": "missing", "reason": "never run"}
+    ]

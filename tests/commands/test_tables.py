@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.experiments.runs import Command, files_in
+from tests.experiments.suites import SMALL, save, write_suite
+from tests.reporting.numbers import records
+
+
+def test_tables_are_printed_and_written(thetarbm: Command, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    save(results, *records())
+    done = thetarbm("tables")
+    assert done.code == 0
+    for title in ("## Table 1", "## Table 2", "## Table 3", "## Training on mnist"):
+        assert title in done.out
+    assert done.err == f"files in {results / 'tables'}\n"
+    names = {
+        f"{table}.{ending}" for table in ("table1", "table2", "table3", "mnist") for ending in ("md", "tex", "csv")
+    }
+    assert {path.name for path in (results / "tables").iterdir()} == names
+    written = "\n".join(
+        (results / "tables" / f"{name}.md").read_text() for name in ("table1", "table2", "table3", "mnist")
+    )
+    assert done.out == written
+    assert "*reproduced*" in (results / "verdicts.md").read_text()
+
+
+def test_one_table_in_one_format_elsewhere(thetarbm: Command, tmp_path: Path) -> None:
+    save(tmp_path / "results", *records())
+    done = thetarbm("tables", "--table", "3", "--format", "latex", "--out", str(tmp_path / "out"))
+    assert done.out.startswith("\\documentclass")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"table3.tex", "verdicts.md"}
+
+
+def test_json_has_every_cell(thetarbm: Command, tmp_path: Path) -> None:
+    save(tmp_path / "results", *records())
+    sheet = thetarbm("tables", "--json").json
+    assert {name: len(rows) for name, rows in sheet["tables"].items()} == {"1": 17, "2": 30, "3": 17, "mnist": 4}
+    row = next(row for row in sheet["tables"]["1"] if (row["model"], row["sparsity"]) == ("theta", 0.2))
+    assert abs(row["mean"] - 10.08) < 1e-9
+    assert (row["column"], row["seeds"], row["published"]) == ("test_error_percent", 3, 10.08)
+    cell = next(row for row in sheet["tables"]["3"] if (row["n"], row["p"]) == (4, 0.4))
+    assert cell["published"] == 16.1
+    assert len(sheet["verdicts"]) == 10
+
+
+def test_check_compares_files_with_records(thetarbm: Command, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    save(results, *records())
+    assert thetarbm("tables", "--check").code == 1
+    assert not (results / "tables").exists()
+    assert thetarbm("tables").code == 0
+    before = files_in(results)
+    assert thetarbm("tables", "--check").code == 0
+    (results / "tables" / "table1.md").write_text("10.31")
+    wrong = thetarbm("tables", "--check")
+    assert wrong.code == 1
+    assert wrong.err == f"{results / 'tables' / 'table1.md'} is not what the records give; thetarbm tables writes it\n"
+    assert thetarbm("tables").code == 0
+    assert files_in(results) == before
+
+
+def test_missing_cells_are_dashes_and_the_command_is_named(thetarbm: Command, tmp_path: Path) -> None:
+    done = thetarbm("tables", "--table", "1", "--profile", "tiny", "--suite", str(write_suite(tmp_path)))
+    assert done.code == 0
+    assert "— (15.41)" in done.out
+    assert "missing: rbm; thetarbm run rbm --profile tiny makes it\n" in done.err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_table_that_the_suite_does_not_have(thetarbm: Command, tmp_path: Path) -> None:
+    thetarbm("tables", "--table", "3", "--suite", str(write_suite(tmp_path, SMALL))).assert_refused("table 3")
+
+
+def test_a_damaged_record_is_left_out_with_a_warning(thetarbm: Command, tmp_path: Path) -> None:
+    made = records(seeds=1)
+    save(tmp_path / "results", *made)
+    (tmp_path / "results" / "runs" / made[0].run / "run.json").write_text("{")
+    done = thetarbm("tables", "--table", "1")
+    assert done.code == 0
+    assert "— (15.41)" in done.out
+    assert "warning: " in done.err
+
+
+def test_tables_need_neither_models_nor_scikit_learn(tmp_path: Path) -> None:
+    save(tmp_path / "results", *records(seeds=1))
+    script = f"""
+import sys
+from thetarbm_cli.cli import main
+try:
+    main(["--results", {str(tmp_path / "results")!r}, "tables"])
+finally:
+    print("imported:", *sorted({{"sklearn", "skimage", "pandas", "thetarbm_cli.models"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == "imported:"

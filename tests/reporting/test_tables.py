@@ -1,0 +1,217 @@
+from __future__ import annotations
+
+import csv
+import io
+import re
+from pathlib import Path
+from statistics import stdev
+
+import pytest
+
+from tests.experiments.suites import record_for, save
+from tests.reporting.numbers import CELLS, as_published, numbers, records
+from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.reporting.delimited import to_csv
+from thetarbm_cli.reporting.files import make_report, outdated, write
+from thetarbm_cli.reporting.latex import escape, to_latex
+from thetarbm_cli.reporting.markdown import to_markdown
+from thetarbm_cli.reporting.tables import TABLES, build
+from thetarbm_cli.reporting.values import collect, measure
+
+
+def lines_of(table: str, heading: str) -> list[list[str]]:
+    """Cells of the Markdown table whose first line has this heading."""
+    lines = [
+        [word.strip() for word in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("|")
+    ]
+    start = next(number for number, line in enumerate(lines) if heading in line)
+    rows = []
+    for line in lines[start + 2 :]:
+        if len(line) != len(lines[start]):
+            break
+        rows.append(line)
+    return rows
+
+
+def test_table_1_has_the_papers_rows_and_columns() -> None:
+    text = to_markdown(build("1", numbers()))
+    assert text.startswith("## Table 1")
+    assert "mean ± standard deviation over seeds (3 seeds)" in text.lower()
+    rows = lines_of(text, "sparsity 0.3")
+    assert [row[0] for row in rows] == ["RBM", "O-RBM, not aligned", "O-RBM, aligned", "TI-RBM", "θ-RBM"]
+    assert rows[0][1:] == ["15.41 ± 0.02 (15.41)", "16.04 ± 0.02 (16.04)", "16.39 ± 0.02 (16.39)"]
+    assert rows[4][1:] == ["**10.31 ± 0.01** (10.31)", "**10.08 ± 0.01** (10.08)", "**10.85 ± 0.01** (10.85)"]
+    assert sum(cell.startswith("**") for row in rows for cell in row) == 3
+    assert [row[0] for row in lines_of(text, "beside it")] == ["pixels", "aligned pixels"]
+
+
+def test_table_2_has_train_and_test_for_each_sparsity() -> None:
+    text = to_markdown(build("2", numbers()))
+    rows = lines_of(text, "sparsity 0.3, train")
+    assert rows[3][1:3] == ["0.8434 ± 0.0008 (0.8434)", "0.8295 ± 0.0008 (0.8295)"]
+    assert rows[4][5:] == ["**0.9103 ± 0.0009** (0.9103)", "**0.9093 ± 0.0009** (0.9093)"]
+
+
+def test_table_3_has_the_papers_stars() -> None:
+    text = to_markdown(build("3", numbers()))
+    rows = lines_of(text, "p = 0.1")
+    starred = {(row + 1, column) for row, line in enumerate(rows) for column, cell in enumerate(line) if "*" in cell}
+    assert starred == {(2, 4), (3, 4), (4, 2), (4, 3), (4, 4)}
+    assert rows[3][4] == "16.10 ± 0.02* (16.1*)"
+    assert lines_of(text, "beside it") == [["unperturbed", "10.31 ± 0.01 (10.31)"]]
+
+
+def test_table_3_stars_ours_against_our_own_unperturbed_error() -> None:
+    def easier(cell: Cell, column: str) -> float | None:
+        return 12.0 if cell.name == "theta/sparsity=0.3" else as_published(cell, column)
+
+    rows = lines_of(to_markdown(build("3", numbers(easier))), "p = 0.1")
+    assert rows[1][4] == "11.00 ± 0.01 (11.0*)"
+    assert rows[2][4] == "13.40 ± 0.01* (13.4*)"
+
+
+def test_training_on_mnist() -> None:
+    rows = lines_of(to_markdown(build("mnist", numbers())), "train")
+    assert rows == [
+        ["θ-RBM", "0.7700 ± 0.0008 (0.77)", "0.7700 ± 0.0008 (0.77)"],
+        ["TI-RBM", "0.8200 ± 0.0008 (0.82)", f"0.2500 ± {stdev((0.24975, 0.25, 0.25025)):.4f} (0.25)"],
+    ]
+
+
+def test_one_seed_has_no_deviation_and_none_is_a_dash() -> None:
+    def without_theta(cell: Cell, column: str) -> float | None:
+        return None if cell.experiment == "theta" else as_published(cell, column)
+
+    rows = lines_of(to_markdown(build("1", numbers(without_theta, seeds=1))), "sparsity 0.3")
+    assert rows[4][1] == "— (10.31)"
+    assert rows[3][1] == "**14.07** (14.07)"
+
+
+def test_both_evaluations_of_the_oriented_model_are_shown() -> None:
+    def measured(cell: Cell, column: str) -> float | None:
+        if cell.model == "orbm" and column.startswith("test_error"):
+            return 21.0 if column.endswith("_unaligned") else 9.4
+        return as_published(cell, column)
+
+    rows = lines_of(to_markdown(build("1", numbers(measured))), "sparsity 0.3")
+    assert rows[1][1] == "21.00 ± 0.02 (15.61)"
+    assert rows[2][1] == "**9.40 ± 0.01** (15.61)"
+    assert not rows[4][1].startswith("**")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_latex_is_a_whole_document_with_even_rows(name: str) -> None:
+    text = to_latex(build(name, numbers()))
+    assert text.isascii()
+    assert text.startswith("\\documentclass")
+    assert "\\usepackage{booktabs}" in text
+    for environment in ("document", "table", "tabular"):
+        assert text.count(f"\\begin{{{environment}}}") == text.count(f"\\end{{{environment}}}") == 1
+    assert text.count("{") == text.count("}")
+    assert [text.count(f"\\{rule}rule") for rule in ("top", "bottom")] == [1, 1]
+    columns = len(re.search(r"\\begin\{tabular\}\{@\{\}(l c*)@\{\}\}".replace(" ", ""), text)[1])  # type: ignore[index]
+    body = text[text.index("\\toprule") : text.index("\\bottomrule")]
+    for line in body.splitlines():
+        if line.endswith("\\\\"):
+            spans = [int(width) for width in re.findall(r"\\multicolumn\{(\d+)\}", line)]
+            assert line.count("&") + 1 + sum(width - 1 for width in spans) == columns
+    without = re.sub(r"\\[%&#_$]", "", text)
+    assert "%" not in without
+    assert without.count("$") % 2 == 0
+
+
+def test_latex_escapes_what_a_suite_may_say() -> None:
+    assert escape("50 % of a_b & {c} \\ #1 $x$ ~ ^ θ") == (
+        r"50 \% of a\_b \& \{c\} \textbackslash{} \#1 \$x\$ \textasciitilde{} \textasciicircum{} $\theta$"
+    )
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_csv_has_every_value_with_full_precision(name: str) -> None:
+    table = build(name, numbers())
+    rows = list(csv.DictReader(io.StringIO(to_csv(table))))
+    assert [float(row["mean"]) for row in rows] == [value.mean for value in table.values]
+    assert [float(row["published"]) if row["published"] else None for row in rows] == [
+        value.published for value in table.values
+    ]
+
+
+def test_sources_are_told_apart_by_checksum(tmp_path: Path) -> None:
+    suite = load_suite(shipped_path(), check_settings=False)
+    save(tmp_path, *records(), *records(lambda cell, column: 6.0, source="official"))
+    report = make_report(tmp_path, suite, "paper", TABLES)
+    assert [str(source) for source in report.tables] == [
+        "generated (sha256 aaaaaaaaaaaa…)",
+        "official (sha256 bbbbbbbbbbbb…)",
+    ]
+    names = {path.name for path in report.files(tmp_path / "tables", tmp_path, ["markdown"])}
+    assert {"table1.md", "table1-official.md", "mnist.md", "mnist-official.md", "verdicts.md"} <= names
+    files = report.files(tmp_path / "tables", tmp_path, ["markdown"])
+    assert "10.31 ± 0.01" in files[tmp_path / "tables" / "table1.md"]
+    assert "**6.00 ± 0.01** (10.31)" in files[tmp_path / "tables" / "table1-official.md"]
+
+
+def test_two_contents_of_one_source_do_not_mix(tmp_path: Path) -> None:
+    suite = load_suite(shipped_path(), check_settings=False)
+    other = record_for(CELLS[0], test_error_percent=50.0)
+    data = {role: {**each, "sha256": "c" * 64} for role, each in other.data.items()}
+    save(tmp_path, *records(), other.model_copy(update={"data": data, "run": "rbm-other"}))
+    report = make_report(tmp_path, suite, "paper", ["1"])
+    names = {path.name for path in report.files(tmp_path, tmp_path, ["csv"])}
+    assert names == {"table1-generated-aaaaaaaa.csv", "table1-generated-cccccccc.csv", "verdicts.md"}
+
+
+def test_records_that_do_not_count(tmp_path: Path) -> None:
+    good = record_for(CELLS[0], 0, test_error_percent=10.0)
+    older = record_for(CELLS[0], 1, test_error_percent=90.0).model_copy(update={"algorithm": 0})
+    failed = record_for(CELLS[0], 2, test_error_percent=90.0).model_copy(update={"state": "failed"})
+    tiny = load_suite(shipped_path(), check_settings=False).cells("tiny")[0]
+    (found,) = collect(CELLS, [good, older, failed, record_for(tiny, 3, test_error_percent=90.0)])
+    assert found.value(CELLS[0], "test_error_percent").values == (10.0,)
+
+
+def test_missing_cells_are_told_with_the_command_that_makes_them(tmp_path: Path) -> None:
+    suite = load_suite(shipped_path(), check_settings=False)
+    held = [record for record in records() if record.settings.model != "orbm"]
+    kept = [record for record in held if record.settings.perturbation is None or record.settings.perturbation.n != 4]
+    save(tmp_path, *kept)
+    lines = make_report(tmp_path, suite, "paper", TABLES).missing()
+    assert lines[0] == "missing: orbm; thetarbm run orbm makes it"
+    cells = " ".join(f"perturbation/n=4,p=0.{p}" for p in (1, 2, 3, 4))
+    assert lines[1:] == [f"missing: {cells}; thetarbm run {cells} makes it"]
+
+
+def test_written_files_are_current_until_records_change(tmp_path: Path) -> None:
+    suite = load_suite(shipped_path(), check_settings=False)
+    save(tmp_path, *records())
+    files = make_report(tmp_path, suite, "paper", TABLES).files(
+        tmp_path / "tables", tmp_path, ["markdown", "latex", "csv"]
+    )
+    assert len(files) == 13
+    assert outdated(files) == list(files)
+    write(files)
+    assert outdated(files) == []
+    (tmp_path / "tables" / "table2.tex").write_text("other")
+    assert outdated(files) == [tmp_path / "tables" / "table2.tex"]
+
+
+def test_a_measure_that_was_not_made_is_none() -> None:
+    record = record_for(CELLS[0], test_error_percent=3.0)
+    assert measure(record, "test_error_percent") == 3.0
+    assert measure(record, "gamma_test") is None
+    assert measure(record, "test_error_percent_unaligned") is None
+    assert measure(record.model_copy(update={"metrics": None}), "test_error_percent") is None
+
+
+def test_markup_in_labels_stays_text(tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        "format: 1\ntitle: t\nprofiles: {paper: {}}\nexperiments:\n"
+        "  - {name: x, label: '<b>|*&%', model: rbm, grid: {sparsity: [0.3]}, tables: ['1']}\n"
+    )
+    (found,) = collect(load_suite(path).cells(), [])
+    table = build("1", found)
+    assert r"&lt;b>\|\*&%" in to_markdown(table)
+    assert r"<b>|*\&\%" in to_latex(table)
