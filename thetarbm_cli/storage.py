@@ -118,9 +118,7 @@ def write_arrays(target: Path, arrays: Mapping[str, NDArray[np.generic]]) -> Non
             with archive.open(member, "w", force_zip64=True) as stream:
                 content = np.asarray(array, order="C")
                 header = io.BytesIO()
-                np.lib.format.write_array_header_1_0(
-                    header, np.lib.format.header_data_from_array_1_0(content)
-                )
+                np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(content))
                 stream.write(header.getvalue())
                 stream.write(content.reshape(-1).view(np.uint8).data if content.size else b"")
 

@@ -107,7 +107,7 @@ def test_invariance_carries_over_to_images_that_were_not_learned(measure: Measur
     assert abs(theta.gamma_test - theta.gamma_train) < 0.05
 
 
-@pytest.mark.parametrize("sparsity", [0.3, 0.2, 0.1])
+@pytest.mark.parametrize("sparsity", [0.3, pytest.param(0.2, marks=pytest.mark.slow), 0.1])
 def test_theta_classifies_better_than_an_rbm_at_every_sparsity(measure: Measure, sparsity: float) -> None:
     assert measure("theta", sparsity=sparsity).error < measure("rbm", sparsity=sparsity).error - 4
 

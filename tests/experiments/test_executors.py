@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
+from threadpoolctl import threadpool_limits
 
 from tests.experiments.runs import call, finish, place_of, record_of, spawn
 from tests.experiments.suites import FAILING, lasting, write_suite
@@ -36,6 +37,15 @@ def do_all(executor: Executor, small_data: Path, results: Path, jobs: list[Job])
 def records_in(results: Path) -> dict[str, dict[str, Any]]:
     """What lasts of every record, with the checksum of its weights."""
     return {run: lasting(record_of(results, run)) for run in RunStore(results).identifiers()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """One BLAS thread here and in every process started from here, as on the command line: more add up otherwise."""
+    with pytest.MonkeyPatch.context() as patched, threadpool_limits(1, "blas"):
+        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            patched.setenv(variable, "1")
+        yield
 
 
 @pytest.fixture(scope="module")

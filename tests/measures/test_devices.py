@@ -5,6 +5,7 @@ from tests.measures.digits import sigmoid_features
 from thetarbm_cli.measures.gamma import GammaAccumulator
 from thetarbm_cli.measures.svm import RBFClassifier, classify, grid_search
 
+
 def data():
     features, labels = sigmoid_features(600, 40)
     return features[:400], labels[:400], features[400:], labels[400:]

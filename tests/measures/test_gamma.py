@@ -175,10 +175,7 @@ def test_turns_the_images_and_asks_the_model_again():
         return np.tanh(batch @ weights)
 
     turned = np.stack(
-        [
-            features_of((rotation_matrix(28, 360 * s / 5 + 11) @ images.T).T.astype(np.float32))
-            for s in range(5)
-        ]
+        [features_of((rotation_matrix(28, 360 * s / 5 + 11) @ images.T).T.astype(np.float32)) for s in range(5)]
     )
     expected, ratio, bounded = naive(features_of(images), turned)
     steps = []

@@ -22,12 +22,8 @@ def test_is_a_loop_over_svc():
         for gamma in GAMMA_VALUES:
             machine = SVC(C=C, gamma=gamma).fit(train.astype(np.float64), train_labels)
             error = 100 * np.mean(machine.predict(valid.astype(np.float64)) != valid_labels)
-            expected.append(
-                {"C": C, "gamma": gamma, "validation_error_percent": pytest.approx(error, abs=1e-9)}
-            )
-    result = grid_search(
-        train, train_labels, valid, valid_labels, C_values=C_VALUES, gamma_values=GAMMA_VALUES
-    )
+            expected.append({"C": C, "gamma": gamma, "validation_error_percent": pytest.approx(error, abs=1e-9)})
+    result = grid_search(train, train_labels, valid, valid_labels, C_values=C_VALUES, gamma_values=GAMMA_VALUES)
     assert result.grid == expected
     errors = [point["validation_error_percent"] for point in result.grid]
     assert len(set(errors)) > 3

@@ -85,9 +85,7 @@ def test_ties_are_broken_as_svc_breaks_them():
         ours = RBFClassifier(10.0, 1.0).fit(features, labels)
         points = np.random.default_rng(seed).uniform(-30, 30, (500, 2)).astype(np.float32)
         wins = theirs.decision_function(points.astype(np.float64)) > 0
-        votes = np.stack(
-            [wins[:, 0] * 1 + wins[:, 1], ~wins[:, 0] * 1 + wins[:, 2], ~wins[:, 1] * 1 + ~wins[:, 2]]
-        )
+        votes = np.stack([wins[:, 0] * 1 + wins[:, 1], ~wins[:, 0] * 1 + wins[:, 2], ~wins[:, 1] * 1 + ~wins[:, 2]])
         ties += np.count_nonzero((votes == 1).all(axis=0))
         np.testing.assert_array_equal(ours.predict(points), theirs.predict(points.astype(np.float64)))
     assert ties > 0
@@ -153,9 +151,7 @@ def test_classify_counts_the_errors_of_svc():
     assert result.classes == theirs.classes_.tolist()
     assert result.test_error_percent == pytest.approx(100 * np.mean(truth != given), abs=1e-12)
     for row, name in enumerate(result.classes):
-        assert result.confusion[row] == [
-            int(np.sum((truth == name) & (given == other))) for other in result.classes
-        ]
+        assert result.confusion[row] == [int(np.sum((truth == name) & (given == other))) for other in result.classes]
         assert result.error_per_class[row] == pytest.approx(100 * np.mean(given[truth == name] != name))
     assert result.support_vectors == len(theirs.support_)
 

@@ -173,7 +173,7 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
         (RBM, {"floor": -1}, "floor of the standard deviation must be 0 or more, not -1"),
         (RBM, {"random_state": -1}, "a seed must be 0 or above, not -1"),
         (RBM, {"backend": "torch"}, "unknown backend 'torch'"),
-        (TransformInvariantRBM, {"rotations": 0}, "rotations must be 1 or above, not 0"),
+        (TransformInvariantRBM, {"rotations": 0}, "rotations must be in 1..360, not 0"),
         (TransformInvariantRBM, {"rotation": "cubic"}, "rotation must be one of .*, not 'cubic'"),
         (OrientedRBM, {"orientation_operator": "x"}, "unknown gradient operator 'x'"),
         (ThetaRBM, {"tensor": "both"}, "tensor must be one of tied, full, not 'both'"),

@@ -36,9 +36,7 @@ def finite(values: Array, what: str) -> None:
     with np.errstate(invalid="ignore"):
         total = float(values.sum(dtype=np.float64))
     if not math.isfinite(total):
-        raise InputError(
-            f"the {what} features hold NaN or infinite values; train the model again or mend the file"
-        )
+        raise InputError(f"the {what} features hold NaN or infinite values; train the model again or mend the file")
 
 
 def training_labels(labels: NDArray[Any], images: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -56,9 +54,7 @@ def training_labels(labels: NDArray[Any], images: int) -> tuple[NDArray[Any], ND
         raise InputError(f"the training images are all of class {classes[0]}; a classifier needs two classes")
     if counts.min() < 2:
         rare = classes[counts.argmin()]
-        raise InputError(
-            f"class {rare} has one training image; a classifier needs at least 2 images of each class"
-        )
+        raise InputError(f"class {rare} has one training image; a classifier needs at least 2 images of each class")
     return classes, members
 
 

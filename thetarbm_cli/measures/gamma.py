@@ -99,9 +99,7 @@ class GammaAccumulator:
         total, copies = None, 0
         for features in turned:
             if features.shape != shape:
-                raise InputError(
-                    f"turned images have features of the shape {features.shape}, originals {shape}"
-                )
+                raise InputError(f"turned images have features of the shape {features.shape}, originals {shape}")
             wide = features.astype(np.float64)
             if total is None:
                 total = wide.copy()
@@ -126,9 +124,7 @@ class GammaAccumulator:
         if images < 2:
             raise InputError(f"the γ-score needs at least 2 images, there {'is 1' if images else 'are none'}")
         host = self.backend.to_host
-        original, average, copies = (
-            host(m.variance) for m in (self._originals, self._averages, self._copies)
-        )
+        original, average, copies = (host(m.variance) for m in (self._originals, self._averages, self._copies))
         spread = DEAD_ROUNDINGS * self._rounding * np.abs(host(self._originals.mean))
         live = np.sqrt(original) > spread
         per_unit = np.full(self.units, np.nan)

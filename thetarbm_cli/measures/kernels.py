@@ -33,9 +33,7 @@ def left_operand(features: Array, centre: Array, dtype: Any, backend: Backend) -
     return operand
 
 
-def right_operand(
-    features: Array, centre: Array, dtype: Any, backend: Backend, *, scale: float = 1.0
-) -> Array:
+def right_operand(features: Array, centre: Array, dtype: Any, backend: Backend, *, scale: float = 1.0) -> Array:
     """Rows `scale` · ``(2y, 1, −|y|²)`` of the centred features, (n, F + 2)."""
     centred, norms = _centred(features, centre, backend)
     operand = backend.xp.empty((len(centred), centred.shape[1] + 2), dtype=dtype)

@@ -77,9 +77,7 @@ def block_function(
     return block
 
 
-def pair_matrices(
-    block: Callable[[int, int], FloatMatrix], sizes: list[int]
-) -> Iterator[tuple[int, int, FloatMatrix]]:
+def pair_matrices(block: Callable[[int, int], FloatMatrix], sizes: list[int]) -> Iterator[tuple[int, int, FloatMatrix]]:
     """Symmetric matrix over the images of two classes, for each pair; each block is computed once.
 
     Parameters

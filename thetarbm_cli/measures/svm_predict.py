@@ -46,9 +46,7 @@ class OneVsOneMachine:
     gamma: float
 
 
-def decision_chunks(
-    machine: OneVsOneMachine, features: Array, backend: Backend
-) -> Iterator[NDArray[np.float64]]:
+def decision_chunks(machine: OneVsOneMachine, features: Array, backend: Backend) -> Iterator[NDArray[np.float64]]:
     """Decision values of all pairs of classes, some rows at a time.
 
     The kernel is computed class by class of the support vectors, in float32 where that is exact enough. The
@@ -73,9 +71,7 @@ def decision_chunks(
         kernels.right_operand(machine.support_vectors[group], centre, dtype, backend, scale=machine.gamma)
         for group in groups
     ]
-    coefficients = [
-        backend.asarray(np.ascontiguousarray(machine.dual_coefficients[:, group].T)) for group in groups
-    ]
+    coefficients = [backend.asarray(np.ascontiguousarray(machine.dual_coefficients[:, group].T)) for group in groups]
     intercept = backend.asarray(machine.intercept)
     bytes_per_row = (np.dtype(dtype).itemsize + 8) * max(int(machine.support_counts.max()), 1)
     rows = max(1, min(ROWS_AT_ONCE, BLOCK_BYTES // bytes_per_row))

@@ -128,9 +128,7 @@ def _lemma(tensor: NDArray[np.float32], turns: Rotations) -> float:
     )
 
 
-def _theorem(
-    model: ThetaRBM, images: NDArray[np.float32], orientations: NDArray[np.int64], turns: Rotations
-) -> float:
+def _theorem(model: ThetaRBM, images: NDArray[np.float32], orientations: NDArray[np.int64], turns: Rotations) -> float:
     """max over live units of |γ_j - 1|, for images turned by the support set itself, their r turned with them."""
     accumulator = GammaAccumulator(model.hidden)
     accumulator.add(

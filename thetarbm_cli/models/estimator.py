@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -160,6 +161,10 @@ class BoltzmannEstimator(FittedMachine):
         self._learning()
         if self.hidden < 1:
             raise InputError(f"hidden must be 1 or above, not {self.hidden}")
+        if not 0 <= self.floor < math.inf:
+            raise InputError(f"floor must be 0 or above, not {self.floor}")
+        if not 0 < self.initial_scale < math.inf:
+            raise InputError(f"initial_scale must be above 0, not {self.initial_scale}")
         if self.visible not in KINDS:
             raise InputError(f"visible must be one of {', '.join(KINDS)}, not {self.visible!r}")
         if self.variance not in self.variances:

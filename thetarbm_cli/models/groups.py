@@ -41,6 +41,4 @@ def one_hot(backend: Backend, index: Array, count: int) -> Array:
 def segments_of(sorted_index: NDArray[np.int64], count: int) -> tuple[tuple[int, slice], ...]:
     """Slices of equal values in a sorted host array."""
     edges = np.searchsorted(sorted_index, np.arange(count + 1))
-    return tuple(
-        (s, slice(int(edges[s]), int(edges[s + 1]))) for s in range(count) if edges[s] < edges[s + 1]
-    )
+    return tuple((s, slice(int(edges[s]), int(edges[s + 1]))) for s in range(count) if edges[s] < edges[s + 1])

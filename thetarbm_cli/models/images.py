@@ -16,6 +16,9 @@ from thetarbm_cli.imaging.rotation import KINDS, Rotations
 from thetarbm_cli.models.inference import Images, Orientations
 from thetarbm_cli.models.rbm import RBM
 
+# One degree apart: finer rotations of small images are the same image again.
+MOST_ROTATIONS = 360
+
 
 class ImageRBM(RBM):
     """Base of the models whose inputs are square images that are turned.
@@ -31,9 +34,7 @@ class ImageRBM(RBM):
         The parameters of `RBM`.
     """
 
-    def __init__(
-        self, hidden: int = 500, *, rotations: int = 9, rotation: str = "bilinear", **common: Any
-    ) -> None:
+    def __init__(self, hidden: int = 500, *, rotations: int = 9, rotation: str = "bilinear", **common: Any) -> None:
         super().__init__(hidden, **common)
         self.rotations = rotations
         self.rotation = rotation
@@ -55,8 +56,8 @@ class ImageRBM(RBM):
     def check_settings(self) -> None:
         """Raise an `InputError` for the first setting that is out of range."""
         super().check_settings()
-        if self.rotations < 1:
-            raise InputError(f"rotations must be 1 or above, not {self.rotations}")
+        if not 1 <= self.rotations <= MOST_ROTATIONS:
+            raise InputError(f"rotations must be in 1..{MOST_ROTATIONS}, not {self.rotations}")
         if self.rotation not in KINDS:
             raise InputError(f"rotation must be one of {', '.join(KINDS)}, not {self.rotation!r}")
 
@@ -133,9 +134,7 @@ class OrientedImageRBM(ImageRBM):
         if given is None:
             return self.orientation_estimator()(images)
         if given.min() < 0 or given.max() >= self.rotations:
-            raise InputError(
-                f"orientations must be in 0..{self.rotations - 1}, not {given.min()}..{given.max()}"
-            )
+            raise InputError(f"orientations must be in 0..{self.rotations - 1}, not {given.min()}..{given.max()}")
         return np.asarray(given)
 
 

@@ -42,9 +42,7 @@ class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     _standardiser: Standardiser | None
 
     @abstractmethod
-    def _inputs(
-        self, images: Images, orientations: Orientations | None
-    ) -> tuple[Images, Orientations | None]:
+    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         """The machine's inputs (n, V) and groups (n,) of images, with what was fitted."""
 
     @abstractmethod

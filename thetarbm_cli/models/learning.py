@@ -43,13 +43,9 @@ class Learning:
             if value is not None and not 0 <= value < 1:
                 raise InputError(f"{name} must be in [0, 1), not {value}")
         if self.sparsity is not None and not 0 < self.sparsity < 1:
-            raise InputError(
-                f"sparsity must be between 0 and 1 (a share of units that are on), not {self.sparsity}"
-            )
+            raise InputError(f"sparsity must be between 0 and 1 (a share of units that are on), not {self.sparsity}")
         if self.sparsity_form not in SPARSITY_FORMS:
-            raise InputError(
-                f"sparsity_form must be one of {', '.join(SPARSITY_FORMS)}, not {self.sparsity_form!r}"
-            )
+            raise InputError(f"sparsity_form must be one of {', '.join(SPARSITY_FORMS)}, not {self.sparsity_form!r}")
         if self.visible_sampling not in VISIBLE_SAMPLINGS:
             raise InputError(
                 f"visible_sampling must be one of {', '.join(VISIBLE_SAMPLINGS)}, not {self.visible_sampling!r}"

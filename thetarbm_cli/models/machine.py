@@ -22,9 +22,7 @@ class Machine:
 
     def features(self, images: Array, groups: Groups | None) -> Array:
         """p(h = 1 | x, r) of every unit (Eq. 3), pooled where units have several states; (n, H)."""
-        return self.interaction.pooled(
-            self.interaction.probabilities(self.visible.drive(images, groups), groups)
-        )
+        return self.interaction.pooled(self.interaction.probabilities(self.visible.drive(images, groups), groups))
 
     def free_energy(self, images: Array, groups: Groups | None) -> Array:
         """-log Σ_h exp(-E(x, h, r)), per image (n,)."""

@@ -33,12 +33,8 @@ class OrientedRBM(OrientedImageRBM):
         super().__init__(hidden, **common)
         self.align = align
 
-    def _fit_inputs(
-        self, images: Images, orientations: Orientations | None
-    ) -> tuple[Images, Orientations | None]:
+    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         return self._fit_standardiser(self.aligned(images, orientations)), None
 
-    def _inputs(
-        self, images: Images, orientations: Orientations | None
-    ) -> tuple[Images, Orientations | None]:
+    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         return self._standardised(self.aligned(images, orientations) if self.align else images), None

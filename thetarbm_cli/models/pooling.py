@@ -86,9 +86,7 @@ class PooledInteraction(Interaction):
         """Σ_s h_s (T_s x)', both phases in one product a turn."""
         turned = self._turned(visible)
         for s in range(self.rotations):
-            self.backend.accumulate(
-                hidden[s], turned[s].T, increment, scale=scale, keep=keep if s == 0 else 1.0
-            )
+            self.backend.accumulate(hidden[s], turned[s].T, increment, scale=scale, keep=keep if s == 0 else 1.0)
 
     def pooled(self, hidden: Array) -> Array:
         """Probability that a unit is on in any turn, (n, H)."""

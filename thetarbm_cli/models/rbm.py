@@ -123,14 +123,10 @@ class RBM(BoltzmannEstimator):
         self.random_state = random_state
         self.backend = backend
 
-    def _fit_inputs(
-        self, images: Images, orientations: Orientations | None
-    ) -> tuple[Images, Orientations | None]:
+    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         return self._fit_standardiser(images), None
 
-    def _inputs(
-        self, images: Images, orientations: Orientations | None
-    ) -> tuple[Images, Orientations | None]:
+    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         return self._standardised(images), None
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:

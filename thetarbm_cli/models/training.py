@@ -186,6 +186,7 @@ class Trainer:
         apply_update(machine, self.learning, state, Phases(visible, hidden, difference, pooled_sum, groups))
         return error, pooled_sum.sum()
 
+
 def _first(buffer: Array, count: int) -> Array:
     """Room for `count` images in a hidden buffer (..., B, H), contiguous also for a short last batch."""
     if buffer.shape[-2] == count:
