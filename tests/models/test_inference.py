@@ -163,8 +163,8 @@ def test_histories_tell_of_each_epoch(name: str, digits: Digits) -> None:
 
 
 def test_the_error_of_an_epoch_by_hand() -> None:
-    # No weights and one batch: the reconstruction is the visible bias, still 0, of every pixel.
+    # No weights to speak of and one batch: the reconstruction is the visible bias, still 0, of every pixel.
     images = np.random.default_rng(0).random((20, 16), dtype=np.float32)
-    model = RBM(hidden=3, epochs=1, initial_scale=0, standardise=False).fit(images)
+    model = RBM(hidden=3, epochs=1, initial_scale=1e-20, standardise=False).fit(images)
     assert model.history_[0].reconstruction_error == pytest.approx((images**2).mean(), rel=1e-5)
     assert model.history_[0].mean_activation == 0.5

@@ -23,9 +23,11 @@ def assert_reaches(model: RBM, images: np.ndarray, target: float, within: float)
 def test_the_mean_activation_reaches_its_target(
     mnist_rot: Prepared, model_class: type[RBM], weight: float, within: float, target: float
 ) -> None:
-    """5,000 updates, more than the paper's 3,000, but from small batches."""
-    images, _ = mnist_rot.subset(1000, 0, 0).part("train")
-    model = model_class(hidden=80, epochs=50, batch_size=10, sparsity=target, sparsity_weight=weight)
+    """2,500 updates from small batches at twice the rate, for 3,000 at full size."""
+    images, _ = mnist_rot.subset(500, 0, 0).part("train")
+    model = model_class(
+        hidden=80, epochs=50, batch_size=10, learning_rate=0.02, sparsity=target, sparsity_weight=weight
+    )
     assert_reaches(model, images, target, within)
 
 

@@ -16,7 +16,7 @@ class OrientedRBM(OrientedImageRBM):
     hidden : int
     align : bool
         Whether images are aligned when features are taken. The paper does not say; its γ-scores can
-        only come from not aligning, so both are reported.
+        only come from not aligning, so both are reported. `reconstruct` gives images as the machine sees them.
     **common
         The parameters of `OrientedImageRBM`, `ImageRBM` and `RBM`.
 

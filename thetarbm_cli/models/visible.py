@@ -86,7 +86,7 @@ class VisibleUnits:
         return squares.sum(axis=1) / 2
 
     def bias_difference(self, difference: Array, groups: Groups | None) -> Array:
-        """∂/∂c of the log-likelihood, per image, from data minus model `difference` (n, V)."""
+        """Gradient of the bias c per image, from data minus model (n, V): scaled as hidden units see it."""
         return self.drive(difference, groups)
 
     def variance_slope(self, visible: Array, field: Array, groups: Groups | None) -> Array:
