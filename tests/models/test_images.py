@@ -171,7 +171,7 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
         ),
         (TransformInvariantRBM, {"variance": "x"}, "variance must be one of fixed, learned, tracked, not 'x'"),
         (RBM, {"floor": -1.0}, "floor must be 0 or above, not -1.0"),
-        (RBM, {"initial_scale": 0.0}, "initial_scale must be above 0, not 0.0"),
+        (RBM, {"initial_scale": -1.0}, "initial_scale must be 0 or above, not -1.0"),
         (RBM, {"random_state": -1}, "a seed must be 0 or above, not -1"),
         (RBM, {"backend": "torch"}, "unknown backend 'torch'"),
         (TransformInvariantRBM, {"rotations": 0}, "rotations must be in 1..360, not 0"),

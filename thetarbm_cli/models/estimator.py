@@ -163,8 +163,8 @@ class BoltzmannEstimator(FittedMachine):
             raise InputError(f"hidden must be 1 or above, not {self.hidden}")
         if not 0 <= self.floor < math.inf:
             raise InputError(f"floor must be 0 or above, not {self.floor}")
-        if not 0 < self.initial_scale < math.inf:
-            raise InputError(f"initial_scale must be above 0, not {self.initial_scale}")
+        if not 0 <= self.initial_scale < math.inf:
+            raise InputError(f"initial_scale must be 0 or above, not {self.initial_scale}")
         if self.visible not in KINDS:
             raise InputError(f"visible must be one of {', '.join(KINDS)}, not {self.visible!r}")
         if self.variance not in self.variances:
