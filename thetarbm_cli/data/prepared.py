@@ -169,9 +169,6 @@ def _load_or_say_why_not(recipe: Recipe, target: Path) -> Prepared | None:
 
 def _make(recipe: Recipe, target: Path, progress: Progress | None) -> Prepared:
     arrays, details = recipe.build(progress)
-    if progress is not None:
-        # Recipes that take no time report nothing on the way.
-        progress(len(arrays["images"]), len(arrays["images"]))
     storage.write_arrays(target, arrays)
     sha256 = storage.sha256_of_file(target)
     prepared = _assemble(recipe, target, arrays, sha256, cached=False)

@@ -88,7 +88,10 @@ def _mnist(seed: int) -> Recipe:
     wanted = {"method": MNIST_METHOD}
 
     def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
-        return generate_mnist(seed), wanted
+        arrays = generate_mnist(seed)
+        if progress is not None:
+            progress(1, 1)
+        return arrays, wanted
 
     return Recipe("mnist", "shipped", seed, f"mnist-shipped-seed{seed}", wanted, build)
 
