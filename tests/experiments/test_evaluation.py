@@ -128,7 +128,7 @@ def test_trained_on_mnist_is_tested_on_mnist_rot(small_data: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("scope", "wrong"), [("rbm", ()), ("train", ("train",)), ("all", ("train", "test"))], ids=["rbm", "train", "all"]
+    ("scope", "wrong"), [("rbm", ()), ("train", ("svm",)), ("all", ("svm", "test"))], ids=["rbm", "train", "all"]
 )
 def test_scope_of_a_perturbation(small_data: Path, tmp_path: Path, scope: str, wrong: tuple[str, ...]) -> None:
     settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": scope})
@@ -137,10 +137,10 @@ def test_scope_of_a_perturbation(small_data: Path, tmp_path: Path, scope: str, w
     record, _ = evaluate_run(place, run, with_gamma=False)
     machine, parts = model_of(place, record), parts_of(small_data)
     features = {}
-    for role in ("train", "test"):
-        images = parts[role][0]
+    for part, role in (("train", "svm"), ("test", "test")):
+        images = parts[part][0]
         given = perturbed_orientations(machine, images, settings, 0, role) if role in wrong else None
-        features[role] = machine.transform(images, orientations=given)
+        features[part] = machine.transform(images, orientations=given)
     expected = svc_error(features["train"], parts["train"][1], features["test"], parts["test"][1])
     assert record.metrics is not None
     assert record.metrics["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)

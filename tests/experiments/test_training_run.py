@@ -355,15 +355,18 @@ def test_perturbed_training_sees_perturbed_orientations(small_data: Path, traine
     assert record.weights_sha256 != record_of(trained, run_of(trained, "theta"))["weights_sha256"]
 
 
-def test_test_images_are_perturbed_otherwise_than_training_images(small_data: Path) -> None:
+def test_each_role_and_seed_errs_on_its_own(small_data: Path) -> None:
     settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": "all"})
     images, _ = training_run.load_data(small_data, settings.data).train()
     model = build("theta", settings.complete_parameters)
     train_role = training_run.perturbed_orientations(model, images, settings, 0, "train")
+    svm_role = training_run.perturbed_orientations(model, images, settings, 0, "svm")
     test_role = training_run.perturbed_orientations(model, images, settings, 0, "test")
     other_seed = training_run.perturbed_orientations(model, images, settings, 1, "train")
     assert train_role is not None
     assert (train_role != test_role).any()
+    assert (train_role != svm_role).any()
+    assert (svm_role != test_role).any()
     assert (train_role != other_seed).any()
 
 

@@ -151,12 +151,15 @@ def _measure(
 def _svm_features(
     record: RunRecord, model: RBM, train: Part, test: Part
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Features of the SVM's training and test images, from perturbed orientations where the scope says so."""
+    """Features of the SVM's training and test images, from perturbed orientations where the scope says so.
+
+    Each estimate errs on its own: the SVM's training images are not wrong in the way that the RBM has learned.
+    """
     perturbation = record.settings.perturbation
     scope = perturbation.scope if perturbation else "rbm"
-    wrong = {"rbm": (), "train": ("train",), "all": ("train", "test")}[scope]
+    wrong = {"rbm": (), "train": ("svm",), "all": ("svm", "test")}[scope]
     features = []
-    for role, (images, _) in (("train", train), ("test", test)):
+    for role, (images, _) in (("svm", train), ("test", test)):
         orientations = None
         if role in wrong:
             orientations = perturbed_orientations(model, images, record.settings, record.seed, role)

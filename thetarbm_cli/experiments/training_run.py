@@ -27,6 +27,9 @@ from thetarbm_cli.models.update import EpochRecord, TrainingState
 
 logger = logging.getLogger("thetarbm")
 
+# The position of a role is part of every stored result: append, never reorder.
+PERTURBED_ROLES = ("train", "test", "svm")
+
 EpochObserver = Callable[[EpochRecord, int], None]
 
 
@@ -152,9 +155,12 @@ def _train(
 def perturbed_orientations(
     model: RBM, images: NDArray[np.float32], settings: RunSettings, seed: int, role: str = "train"
 ) -> NDArray[np.int64] | None:
-    """Perturbed orientations of the training or test images for Table 3; None where a model estimates its own."""
+    """Perturbed orientations for Table 3, drawn anew for each role; None where a model estimates its own.
+
+    The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``.
+    """
     if settings.perturbation is None or not isinstance(model, OrientedImageRBM):
         return None
     n, p = settings.perturbation.n, settings.perturbation.p
-    generator = generator_of(seed, "perturbation", n, round(1000 * p), ("train", "test").index(role))
+    generator = generator_of(seed, "perturbation", n, round(1000 * p), PERTURBED_ROLES.index(role))
     return perturb(model.orientation_estimator()(images), n, p, model.rotations, generator)
