@@ -29,7 +29,7 @@ class ThetaRBM(OrientedImageRBM):
     tensor : {"tied", "full"}
         ``full`` trains the paper's S slices and turns every gradient into each (Eqs. 5–6). ``tied`` trains one
         canonical matrix M with W_s = R_{φs}(M) = M T_s': as W_s x = M (T_s'x), images are turned back once, before
-        training, and an update costs what an RBM's costs. By Lemma 1 the two are the same machine when T is an
+        training, and an update costs little more than an RBM's. By Lemma 1 the two are the same machine when T is an
         exact group; with interpolated rotations they differ by the interpolation.
     initial : {"rotated", "independent"}
         Initial slices: turned copies of one matrix (Lemma 1's base case), or independent ones (its footnote).
