@@ -1,10 +1,5 @@
 from __future__ import annotations
 
-import os
-
-# Before NumPy is imported: two BLAS pools of two threads each on two cores slow the tests five times down.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 import logging
 import signal
 from collections.abc import Iterator

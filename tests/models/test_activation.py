@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import expit, logsumexp, softmax
 
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.models.activation import log_sum_with_off, sigmoid, softmax_with_off, softplus
 
 # Drives up to the size that 784 pixels at 1e4 σ can give, and beyond.
@@ -29,44 +30,58 @@ def with_off(x: np.ndarray) -> np.ndarray:
 @settings(derandomize=True)
 @given(drives)
 def test_sigmoid(x: np.ndarray) -> None:
+    backend = select_backend()
     expected = expit(x.astype(np.float64))
-    result = sigmoid(np, x)
-    assert result is x
-    np.testing.assert_allclose(result, expected, rtol=2e-5, atol=1e-30)
+    values = backend.asarray(x)
+    result = sigmoid(backend.xp, values)
+    assert result is values
+    np.testing.assert_allclose(backend.to_host(result), expected, rtol=2e-5, atol=1e-30)
 
 
 @settings(derandomize=True)
 @given(drives)
 def test_softplus(x: np.ndarray) -> None:
-    before = x.copy()
-    np.testing.assert_allclose(softplus(np, x), np.logaddexp(0, x.astype(np.float64)), rtol=1e-6, atol=1e-30)
-    assert np.array_equal(x, before)
+    backend = select_backend()
+    values = backend.asarray(x.copy())
+    result = backend.to_host(softplus(backend.xp, values))
+    np.testing.assert_allclose(result, np.logaddexp(0, x.astype(np.float64)), rtol=1e-6, atol=1e-30)
+    assert np.array_equal(backend.to_host(values), x)
 
 
 @settings(derandomize=True)
 @given(drives)
 def test_softmax_with_off(x: np.ndarray) -> None:
+    backend = select_backend()
     expected = softmax(with_off(x), axis=0)[1:]
-    result = softmax_with_off(np, x)
-    assert result is x
-    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-30)
-    assert (result.sum(axis=0) <= 1 + 1e-6).all()
+    values = backend.asarray(x)
+    result = softmax_with_off(backend.xp, values)
+    assert result is values
+    on_host = backend.to_host(result)
+    np.testing.assert_allclose(on_host, expected, rtol=1e-4, atol=1e-30)
+    assert (on_host.sum(axis=0) <= 1 + 1e-6).all()
 
 
 @settings(derandomize=True)
 @given(drives)
 def test_log_sum_with_off(x: np.ndarray) -> None:
-    before = x.copy()
-    np.testing.assert_allclose(log_sum_with_off(np, x), logsumexp(with_off(x), axis=0), rtol=1e-5, atol=1e-6)
-    assert np.array_equal(x, before)
+    backend = select_backend()
+    values = backend.asarray(x.copy())
+    result = backend.to_host(log_sum_with_off(backend.xp, values))
+    np.testing.assert_allclose(result, logsumexp(with_off(x), axis=0), rtol=1e-5, atol=1e-6)
+    assert np.array_equal(backend.to_host(values), x)
 
 
 def test_one_turn_and_off_is_the_sigmoid() -> None:
+    backend = select_backend()
     x = np.linspace(-90, 90, 181, dtype=np.float32).reshape(1, 1, -1)
-    np.testing.assert_allclose(softmax_with_off(np, x.copy()), sigmoid(np, x.copy()), rtol=1e-5, atol=1e-30)
+    pooled, single = (
+        backend.to_host(function(backend.xp, backend.asarray(x.copy()))) for function in (softmax_with_off, sigmoid)
+    )
+    np.testing.assert_allclose(pooled, single, rtol=1e-5, atol=1e-30)
 
 
 def test_results_keep_single_precision() -> None:
+    backend = select_backend()
     x = np.zeros((2, 3, 4), dtype=np.float32)
     for function in (sigmoid, softplus, softmax_with_off, log_sum_with_off):
-        assert function(np, x.copy()).dtype == np.float32
+        assert backend.to_host(function(backend.xp, backend.asarray(x.copy()))).dtype == np.float32

@@ -8,6 +8,7 @@ from thetarbm_cli.models import RBM
 from thetarbm_cli.models.catalogue import MODELS, build, check_parameters, defaults_of, preset_of
 
 
+@pytest.mark.no_device("settings only")
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_is_built_from_its_own_settings(model: str) -> None:
     defaults = defaults_of(model)
@@ -18,6 +19,7 @@ def test_every_model_is_built_from_its_own_settings(model: str) -> None:
     assert check_parameters(model, defaults) == defaults
 
 
+@pytest.mark.no_device("settings only")
 @pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
 def test_the_paper_is_the_preset_of_all_networks(model: str) -> None:
     assert preset_of(model, "paper") == {}
@@ -25,6 +27,7 @@ def test_the_paper_is_the_preset_of_all_networks(model: str) -> None:
     assert {name: defaults_of(model)[name] for name in common} == common
 
 
+@pytest.mark.no_device("settings only")
 def test_the_reference_is_a_preset_of_the_transform_invariant_machine() -> None:
     preset = preset_of("tirbm", "reference")
     assert check_parameters("tirbm", preset) == preset
@@ -33,12 +36,14 @@ def test_the_reference_is_a_preset_of_the_transform_invariant_machine() -> None:
         preset_of("rbm", "reference")
 
 
+@pytest.mark.no_device("settings only")
 def test_whole_numbers_may_stand_for_numbers_and_nothing_else_is_converted() -> None:
     checked = check_parameters("rbm", {"learning_rate": 1, "sparsity": None, "hidden": 20})
     assert checked == {"learning_rate": 1.0, "sparsity": None, "hidden": 20}
     assert type(checked["learning_rate"]) is float
 
 
+@pytest.mark.no_device("settings only")
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -63,14 +68,13 @@ def test_wrong_settings_are_named(parameters: dict[str, Any], message: str) -> N
         check_parameters("rbm", parameters)
 
 
+@pytest.mark.no_device("settings only")
 def test_an_unknown_model_is_named() -> None:
     with pytest.raises(InputError, match="unknown model 'cnn': choose one of rbm, orbm, tirbm, theta"):
         build("cnn", {})
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_every_model_gives_features(model: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
-    images = digits[0][:60]
+def assert_gives_features(model: str, images: np.ndarray) -> None:
     parameters = {**defaults_of(model), "hidden": 5, "epochs": 1}
     fitted = build(model, parameters, seed=1).fit(images)
     features = fitted.transform(images)
@@ -79,3 +83,14 @@ def test_every_model_gives_features(model: str, digits: tuple[np.ndarray, np.nda
     copy = build(model, parameters, seed=1).load_arrays(fitted.to_arrays())
     assert isinstance(copy, RBM)
     assert np.array_equal(copy.transform(images), features)
+
+
+@pytest.mark.parametrize("model", [model for model in MODELS if "pixels" not in model])
+def test_every_model_gives_features(model: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    assert_gives_features(model, digits[0][:60])
+
+
+@pytest.mark.no_device("pixels go through no machine")
+@pytest.mark.parametrize("model", [model for model in MODELS if "pixels" in model])
+def test_every_control_gives_features(model: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    assert_gives_features(model, digits[0][:60])

@@ -5,8 +5,9 @@ import pytest
 from scipy.integrate import quad
 
 from tests.models.exact import TinyMachine, all_states
+from tests.models.placed import placed
 from tests.models.tiny import HIDDEN, PIXELS, Tiny, tiny
-from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.models import RBM, ThetaRBM
 from thetarbm_cli.models.groups import Groups
 from thetarbm_cli.models.interactions import SharedInteraction
@@ -78,9 +79,9 @@ def test_the_mean_of_bernoulli_images_given_hidden_states_is_a_sum_over_all_imag
     for s in range(case.orientations):
         exact = case.exact(case.parameters, s)
         machine = machine_of()
-        hidden = hidden_states(exact)
+        hidden = machine.backend.asarray(hidden_states(exact))
         groups = Groups.of(machine.backend, np.full(len(exact.states), s), machine.groups)
-        means = machine.visible.mean(machine.interaction.field(hidden, groups), groups)
+        means = machine.backend.to_host(machine.visible.mean(machine.interaction.field(hidden, groups), groups))
         if name == "theta-tied":
             # From the frame of M to that of the image.
             means = means.reshape(-1, 3, 3)
@@ -116,8 +117,8 @@ def gaussian_rbm(pixels: int) -> tuple[RBM, TinyMachine]:
 def test_gaussian_conditionals_by_numerical_integration() -> None:
     model, exact = gaussian_rbm(1)
     machine = model._fitted_machine()
-    hidden = exact.states.astype(np.float32)
-    means = machine.visible.mean(machine.interaction.field(hidden, None), None)
+    hidden = machine.backend.asarray(exact.states.astype(np.float32))
+    means = machine.backend.to_host(machine.visible.mean(machine.interaction.field(hidden, None), None))
     for row, mean in enumerate(means[:, 0]):
         mass, centre, square = (
             quad(lambda x, row=row, p=power: x**p * np.exp(exact.minus_energy(np.array([[x]]))[row, 0]), -20, 20)[0]
@@ -139,15 +140,16 @@ def test_gaussian_partition_and_free_energy_by_numerical_integration() -> None:
 
 
 def test_gaussian_units_are_drawn_with_their_variance() -> None:
-    backend = NumpyBackend()
+    backend = select_backend()
     parameters = {
         "visible_bias": np.zeros((2, 2), dtype=np.float32),
         "log_variance": np.log(np.array([[0.25, 1], [4, 9]], dtype=np.float32)),
     }
-    units = VisibleUnits(backend, parameters, "gaussian")
+    units = VisibleUnits(backend, placed(backend, parameters), "gaussian")
     index = np.repeat([0, 1], 40_000)
     groups = Groups.of(backend, index, 2)
-    drawn = units.sample(np.full((80_000, 2), 3, dtype=np.float32), groups, backend.random(np.random.SeedSequence(1)))
+    means = backend.asarray(np.full((80_000, 2), 3, dtype=np.float32))
+    drawn = backend.to_host(units.sample(means, groups, backend.random(np.random.SeedSequence(1))))
     for s in range(2):
         np.testing.assert_allclose(drawn[index == s].mean(axis=0), 3, atol=0.06)
         np.testing.assert_allclose(drawn[index == s].std(axis=0), np.exp(parameters["log_variance"][s] / 2), rtol=0.02)
@@ -162,22 +164,25 @@ def test_a_tracked_sigma_scales_what_units_see_and_what_they_say() -> None:
         "visible_bias": random.normal(0, 1, (1, 4)).astype(np.float32),
         "sigma": np.array([sigma]),
     }
-    units = VisibleUnits(NumpyBackend(), parameters, "gaussian")
-    interaction = SharedInteraction(NumpyBackend(), parameters)
+    backend = select_backend()
+    units = VisibleUnits(backend, placed(backend, parameters), "gaussian")
+    interaction = SharedInteraction(backend, units.parameters)
     image = random.normal(0, 1, (1, 4)).astype(np.float32)
-    drive = interaction.drives(units.drive(image, None), None)
+    drive = backend.to_host(interaction.drives(units.drive(backend.asarray(image), None), None))
     np.testing.assert_allclose(
         drive[0], parameters["weights"] @ image[0] / sigma + parameters["hidden_bias"], rtol=1e-5
     )
     hidden = np.array([[1, 0, 1]], dtype=np.float32)
-    mean = units.mean(interaction.field(hidden, None), None)
+    mean = backend.to_host(units.mean(interaction.field(backend.asarray(hidden), None), None))
     expected = parameters["visible_bias"] + sigma * hidden @ parameters["weights"]
     np.testing.assert_allclose(mean, expected, rtol=1e-5)
     # The mean is where the energy of the image with these hidden states is lowest.
-    seen = units.drive(np.eye(4, dtype=np.float32), None) @ parameters["weights"].T @ hidden[0]
+    pixels = backend.to_host(units.drive(backend.asarray(np.eye(4, dtype=np.float32)), None))
+    seen = pixels @ parameters["weights"].T @ hidden[0]
 
     def energy(x: np.ndarray) -> float:
-        return float(units.energy(x.astype(np.float32), None)[0] - x[0] @ seen)
+        own = backend.to_host(units.energy(backend.asarray(x.astype(np.float32)), None))
+        return float(own[0] - x[0] @ seen)
 
     for step in np.concatenate([np.eye(4), -np.eye(4)]):
         assert energy(mean) < energy(mean + 0.1 * step)

@@ -7,6 +7,8 @@ from thetarbm_cli.models.controls import AlignedPixels, Pixels
 
 Digits = tuple[np.ndarray, np.ndarray]
 
+pytestmark = pytest.mark.no_device("pixels go through no machine")
+
 
 def test_pixels_are_the_images(digits: Digits) -> None:
     images = digits[0][:50]

@@ -22,6 +22,8 @@ from thetarbm_cli.models.transform_invariant import REFERENCE
 from thetarbm_cli.models.update import TrainingState
 from thetarbm_cli.models.visible import VisibleUnits
 
+pytestmark = pytest.mark.no_device("on the stand-in in any run, beside NumPy")
+
 SIDE, IMAGES, BATCH, HIDDEN, TURNS = 8, 25, 6, 5, 4
 COMMON: dict[str, Any] = {"hidden": HIDDEN, "epochs": 3, "batch_size": BATCH, "learning_rate": 0.05}
 TURNING: dict[str, Any] = {**COMMON, "rotations": TURNS}

@@ -22,13 +22,24 @@ def modules_with_examples() -> list[str]:
     return found
 
 
+@pytest.mark.no_device("finds the examples, runs none")
 def test_the_models_have_examples() -> None:
     models = {f"thetarbm_cli.models.{name}" for name in ("rbm", "oriented", "transform_invariant", "theta")}
     assert models <= set(modules_with_examples())
 
 
-@pytest.mark.parametrize("name", modules_with_examples())
-def test_examples(name: str) -> None:
+def assert_examples_are_true(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", [name for name in modules_with_examples() if ".models." in name])
+def test_examples_of_models(name: str) -> None:
+    assert_examples_are_true(name)
+
+
+@pytest.mark.no_device("these examples have no model in them")
+@pytest.mark.parametrize("name", [name for name in modules_with_examples() if ".models." not in name])
+def test_other_examples(name: str) -> None:
+    assert_examples_are_true(name)

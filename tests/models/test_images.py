@@ -98,6 +98,7 @@ def test_an_oriented_machine_may_leave_images_as_they_are() -> None:
     assert np.array_equal(aligned.transform(images, orientations=upright), kept.transform(images))
 
 
+@pytest.mark.no_device("refused before a machine is made")
 @pytest.mark.parametrize("name", IMAGE_MODELS)
 @pytest.mark.parametrize("width", [1, 2, 15])
 def test_images_that_are_not_square(name: str, width: int) -> None:
@@ -141,6 +142,7 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
         small(name).fit(images).transform(images, orientations=orientations)
 
 
+@pytest.mark.no_device("refused before a machine is made")
 @pytest.mark.parametrize(
     ("model_class", "wrong", "message"),
     [

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.models.tiny import PIXELS, Parameters, Tiny, single, tiny
-from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.models.groups import Groups
 from thetarbm_cli.models.update import TrainingState
 
@@ -125,14 +124,14 @@ def test_the_positive_phase_of_the_variance_is_the_slope_of_minus_the_free_energ
         exact = np.stack(
             [slope(minus_free_energy, case.parameters, "log_variance", (s, v)) for v in range(PIXELS)], axis=1
         )
-        groups = Groups.of(NumpyBackend(), np.full(len(images), s), machine.groups)
-        inputs = images
+        groups = Groups.of(machine.backend, np.full(len(images), s), machine.groups)
+        own = images
         if name == "theta-tied":
-            inputs = np.rot90(images.reshape(-1, 3, 3), -s, axes=(1, 2)).reshape(images.shape)
-        inputs = np.ascontiguousarray(inputs, dtype=np.float32)
+            own = np.rot90(images.reshape(-1, 3, 3), -s, axes=(1, 2)).reshape(images.shape)
+        inputs = machine.backend.asarray(np.ascontiguousarray(own, dtype=np.float32))
         hidden = machine.interaction.probabilities(machine.visible.drive(inputs, groups), groups)
         slopes = machine.visible.variance_slope(inputs, machine.interaction.field(hidden, groups), groups)
-        np.testing.assert_allclose(slopes, exact, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(machine.backend.to_host(slopes), exact, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from tests.models.exact import turns
 from tests.models.naive import NaiveTrainer
-from thetarbm_cli.backend import NumpyBackend
+from tests.models.placed import placed
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.models import TransformInvariantRBM
+from thetarbm_cli.models.estimator import host_state
 from thetarbm_cli.models.pooling import PooledInteraction
 from thetarbm_cli.models.transform_invariant import REFERENCE
 
@@ -31,7 +33,8 @@ def interaction_of(
         "weights": random.normal(size=(hidden, size * size)).astype(np.float32),
         "hidden_bias": random.normal(size=(rotations, hidden)).astype(np.float32),
     }
-    return PooledInteraction(NumpyBackend(), parameters, size, "bilinear"), parameters
+    backend = select_backend()
+    return PooledInteraction(backend, placed(backend, parameters), size, "bilinear"), parameters
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -41,7 +44,11 @@ def test_softmax_and_pooled_feature(size: int, rotations: int, hidden: int, coun
     interaction, parameters = interaction_of(size, rotations, hidden, random)
     images = random.normal(size=(count, size * size)).astype(np.float32)
     operators = turns(size, rotations)
-    probabilities = interaction.probabilities(images, None)
+    on_device = interaction.probabilities(interaction.backend.asarray(images), None)
+    probabilities, pooled, slopes = (
+        interaction.backend.to_host(values)
+        for values in (on_device, interaction.pooled(on_device), interaction.sparsity_slope(on_device))
+    )
     assert probabilities.shape == interaction.hidden_shape(count) == (rotations, count, hidden)
     for i, image in enumerate(images):
         for j in range(hidden):
@@ -52,12 +59,12 @@ def test_softmax_and_pooled_feature(size: int, rotations: int, hidden: int, coun
             total = 1 + sum(exponentials)
             for s in range(rotations):
                 assert probabilities[s, i, j] == pytest.approx(exponentials[s] / total, rel=2e-4, abs=1e-6)
-            assert interaction.pooled(probabilities)[i, j] == pytest.approx(1 - 1 / total, abs=1e-5)
+            assert pooled[i, j] == pytest.approx(1 - 1 / total, abs=1e-5)
             # The slope of the pooled activation by one drive, by finite differences.
             for s in range(rotations):
                 moved = [value * np.exp(1e-4 * (s == t)) for t, value in enumerate(exponentials)]
                 slope = (1 / total - 1 / (1 + sum(moved))) / 1e-4
-                assert interaction.sparsity_slope(probabilities)[s, i, j] == pytest.approx(slope, abs=1e-4)
+                assert slopes[s, i, j] == pytest.approx(slope, abs=1e-4)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -74,14 +81,16 @@ def test_field_and_gradient(size: int, rotations: int, hidden: int, count: int, 
         for s in range(rotations):
             field[i] += operators[s].T @ parameters["weights"].T @ states[s, i]
             gradient += np.outer(states[s, i], operators[s] @ visible[i])
-    np.testing.assert_allclose(interaction.field(states, None), field, rtol=1e-4, atol=1e-4)
-    out = np.empty_like(visible)
-    assert interaction.field(states, None, out=out) is out
-    np.testing.assert_allclose(out, field, rtol=1e-4, atol=1e-4)
+    backend = interaction.backend
+    hidden_states, images = backend.asarray(states), backend.asarray(visible)
+    np.testing.assert_allclose(backend.to_host(interaction.field(hidden_states, None)), field, rtol=1e-4, atol=1e-4)
+    out = backend.xp.empty_like(images)
+    assert interaction.field(hidden_states, None, out=out) is out
+    np.testing.assert_allclose(backend.to_host(out), field, rtol=1e-4, atol=1e-4)
     before = random.normal(size=gradient.shape).astype(np.float32)
-    increment = before.copy()
-    interaction.accumulate(visible, states, None, increment, scale=0.2, keep=0.7)
-    np.testing.assert_allclose(increment, 0.7 * before + 0.2 * gradient, rtol=1e-4, atol=2e-4)
+    increment = backend.asarray(before.copy())
+    interaction.accumulate(images, hidden_states, None, increment, scale=0.2, keep=0.7)
+    np.testing.assert_allclose(backend.to_host(increment), 0.7 * before + 0.2 * gradient, rtol=1e-4, atol=2e-4)
 
 
 def test_units_are_drawn_in_one_turn_or_none_as_often_as_they_should() -> None:
@@ -90,7 +99,9 @@ def test_units_are_drawn_in_one_turn_or_none_as_often_as_they_should() -> None:
     shares = np.array([[0.1, 0.0], [0.2, 0.3], [0.05, 0.7], [0.35, 0.0]], dtype=np.float32)
     probabilities = np.ascontiguousarray(np.broadcast_to(shares[:, None, :], (4, count, 2)))
     uniforms = np.random.default_rng(1).random((count, 2), dtype=np.float32)
-    drawn = interaction.sample(probabilities, uniforms, out=np.empty_like(probabilities))
+    backend = interaction.backend
+    shares_of_all, numbers = backend.asarray(probabilities), backend.asarray(uniforms)
+    drawn = backend.to_host(interaction.sample(shares_of_all, numbers, out=backend.xp.empty_like(shares_of_all)))
     assert set(np.unique(drawn)) == {0, 1}
     assert drawn.sum(axis=0).max() == 1
     np.testing.assert_allclose(drawn.mean(axis=1), shares, rtol=0, atol=0.006)
@@ -115,8 +126,9 @@ def test_the_tracked_sigma_follows_the_reconstruction_error() -> None:
     # It starts below the deviation of the pixels, as 6 cluster centres explain some of it.
     assert 0 < start.sigma_[0] < images.std()
     states: list[dict[str, np.ndarray]] = []
+    backend = select_backend()
     model = TransformInvariantRBM(epochs=3, **model_settings).fit(
-        images, monitor=lambda state: states.append({k: v.copy() for k, v in state.parameters.items()})
+        images, monitor=lambda state: states.append(host_state(state, backend).parameters)
     )
     naive = NaiveTrainer("pooled", model.get_params(), turns(4, 4))
     parameters = {name: value.astype(np.float64) for name, value in start.state_.parameters.items()}
@@ -142,6 +154,7 @@ def test_as_many_units_as_images_leave_a_residual() -> None:
     assert np.isfinite(model.transform(images)).all()
 
 
+@pytest.mark.no_device("settings only")
 def test_the_reference_has_its_authors_settings() -> None:
     model = TransformInvariantRBM.reference(20, epochs=7)
     parameters = model.get_params()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.models.small import MODELS, small
-from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.models import RBM, TransformInvariantRBM
 from thetarbm_cli.models.estimator import host_state
 from thetarbm_cli.models.seeds import AXES, batch_order, generator_of, seed_of
@@ -33,7 +33,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def states_of(model: RBM, images: np.ndarray, **keywords: Any) -> list[TrainingState]:
     """Copies of the state after each epoch, as they would be in a file."""
     states: list[TrainingState] = []
-    model.fit(images, monitor=lambda state: states.append(host_state(state, NumpyBackend())), **keywords)
+    backend = select_backend()
+    model.fit(images, monitor=lambda state: states.append(host_state(state, backend)), **keywords)
     return states
 
 
@@ -135,6 +136,7 @@ def test_models_of_a_seed_share_orders_and_initial_weights(images: np.ndarray) -
         assert np.array_equal(matrix if matrix.ndim == 2 else matrix[0], matrices[0])
 
 
+@pytest.mark.no_device("seeds only")
 def test_batch_orders_are_permutations_that_differ_by_epoch_and_seed() -> None:
     orders = [tuple(batch_order(seed, epoch, 50)) for seed in range(3) for epoch in range(3)]
     assert len(set(orders)) == 9
@@ -142,6 +144,7 @@ def test_batch_orders_are_permutations_that_differ_by_epoch_and_seed() -> None:
     assert np.array_equal(batch_order(1, 2, 50), batch_order(1, 2, 50))
 
 
+@pytest.mark.no_device("seeds only")
 def test_axes_of_a_seed_are_independent_and_stay_as_they_are() -> None:
     states = {tuple(seed_of(0, axis, *keys).generate_state(2)) for axis in AXES for keys in ((), (0,), (1,), (0, 1))}
     assert len(states) == 4 * len(AXES)

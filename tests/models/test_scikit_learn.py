@@ -46,6 +46,7 @@ def test_the_checks_of_scikit_learn(estimator: RBM, expected: dict[str, str]) ->
     assert {result["check_name"] for result in results if result["status"] == "skipped"} <= SKIPPED
 
 
+@pytest.mark.no_device("settings only")
 @pytest.mark.parametrize("name", MODELS)
 def test_parameters_can_be_read_set_and_cloned(name: str) -> None:
     model = small(name, learning_rate=0.02, sparsity=None)
@@ -63,6 +64,7 @@ def test_parameters_can_be_read_set_and_cloned(name: str) -> None:
         MODELS[name][0](colour="red")
 
 
+@pytest.mark.no_device("settings only")
 def test_every_class_knows_its_own_and_its_bases_parameters() -> None:
     rbm = set(RBM().get_params())
     image = {"rotations", "rotation"}
@@ -72,6 +74,7 @@ def test_every_class_knows_its_own_and_its_bases_parameters() -> None:
     assert set(ThetaRBM().get_params()) == rbm | image | orientation | {"tensor", "initial"}
 
 
+@pytest.mark.no_device("settings only")
 def test_defaults_are_the_settings_of_the_paper() -> None:
     parameters = ThetaRBM().get_params()
     expected = {
@@ -108,6 +111,7 @@ def test_features_have_names_and_numbers(name: str, digits: Digits) -> None:
     assert model.components_ is model.weights_
 
 
+@pytest.mark.no_device("refused before a machine is made")
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_that_has_learned_nothing_says_so(name: str, digits: Digits) -> None:
     for method in ("transform", "free_energy", "reconstruct"):

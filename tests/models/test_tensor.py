@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.models.exact import turns
-from thetarbm_cli.backend import NumpyBackend
+from tests.models.placed import placed
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.imaging.permutation import cyclic_permutation
 from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import ThetaRBM
@@ -61,14 +62,16 @@ def test_every_gradient_is_rotated_into_every_slice(
         for k in range(rotations):
             expected[k] += 0.3 * slices[s] @ operators[(k - s) % rotations].T
 
-    backend = NumpyBackend()
+    backend = select_backend()
     parameters = {
         "weights": np.zeros((rotations, hidden, pixels), dtype=np.float32),
         "hidden_bias": np.zeros(hidden, dtype=np.float32),
     }
-    interaction = TensorInteraction(backend, parameters, size, kind)
-    interaction.accumulate(visible, states, Groups.of(backend, index, rotations), increment, scale=0.3, keep=keep)
-    np.testing.assert_allclose(increment, expected, rtol=1e-4, atol=2e-4)
+    interaction = TensorInteraction(backend, placed(backend, parameters), size, kind)
+    groups = Groups.of(backend, index, rotations)
+    added = backend.asarray(increment)
+    interaction.accumulate(backend.asarray(visible), backend.asarray(states), groups, added, scale=0.3, keep=keep)
+    np.testing.assert_allclose(backend.to_host(added), expected, rtol=1e-4, atol=2e-4)
 
 
 def fit_pair(digits: Digits, **common: Any) -> tuple[ThetaRBM, ThetaRBM]:

@@ -8,8 +8,10 @@ from scipy.special import expit
 
 from tests.models.exact import turns
 from tests.models.naive import NaiveTrainer
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models.estimator import host_state
 from thetarbm_cli.models.learning import Learning
 from thetarbm_cli.models.seeds import generator_of
 
@@ -58,10 +60,11 @@ def assert_trains_like_the_naive_trainer(name: str, settings: dict[str, Any], ep
         operators = [operator.toarray() for operator in rotation_operators(SIZE, ROTATIONS, kind)]
 
     states: list[dict[str, np.ndarray]] = []
+    backend = select_backend()
     model.fit(
         images,
         orientations=index,
-        monitor=lambda state: states.append({key: value.copy() for key, value in state.parameters.items()}),
+        monitor=lambda state: states.append(host_state(state, backend).parameters),
     )
     # The state before the first update is that of a fit without epochs.
     start = model_class(**{**common, **own, **settings}, epochs=0).fit(images, orientations=index)
@@ -152,6 +155,7 @@ def test_the_oriented_machine_is_an_rbm_on_images_turned_back() -> None:
     np.testing.assert_allclose(oriented.transform(images), plain.transform(images), rtol=0, atol=1e-5)
 
 
+@pytest.mark.no_device("settings only")
 def test_schedules_by_hand() -> None:
     learning = RBM(learning_rate=0.1, rate_decay=0.5, momentum=0.9, initial_momentum=0.2, momentum_epochs=3)._learning()
     assert isinstance(learning, Learning)

@@ -1,16 +1,65 @@
-"""Run other tests on the stand-in: ``python -m pytest -p tests.standin.plugin tests/models``.
+"""Run tests on the stand-in: ``python -m pytest -p tests.standin.plugin tests/models``, as ``make test`` does.
 
 Models whose backend is ``auto``, the default, then take the stand-in as they would take a GPU, and draw the
-random numbers that they draw on NumPy.
+random numbers that they draw on NumPy. A test fails here, too, if it brought nothing back from the device or made a
+copy that no one asked for: so none only seems to run on the device. Tests that have nothing to do with it say so
+by the marker ``no_device`` and are left out.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Generator
+
 import pytest
 
 from tests.standin.modules import install
+from tests.standin.transfers import LEDGER, Ledger
+
+# Whether a device answers is asked for each model, whether an operator's indices are sorted when it is made.
+EXPECTED = {"item", "canonical format"}
+
+TOTALS: Counter[str] = Counter()
+
+
+def fault(copies: Ledger) -> str | None:
+    """What is wrong with the copies of a test, or None."""
+    unexpected = sorted(copies.hidden().keys() - EXPECTED)
+    if unexpected:
+        return f"copies between host and device that no one asked for: {', '.join(unexpected)}"
+    if not copies.to_host["get"]:
+        return "nothing came back from the device: mark the test no_device and say why, or let it use select_backend()"
+    return None
 
 
 def pytest_configure() -> None:
     """Let ``import cupy`` find the stand-in from the start of the session."""
     install(pytest.MonkeyPatch())
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked ``no_device``."""
+    left_out = [item for item in items if item.get_closest_marker("no_device")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("no_device")]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Judge the copies of a test that passed."""
+    LEDGER.clear()
+    yield
+    message = fault(LEDGER)
+    if message is not None:
+        pytest.fail(message)
+    TOTALS["tests"] += 1
+    TOTALS["to the device"] += LEDGER.to_device.total()
+    TOTALS["to the host"] += LEDGER.to_host.total()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how much was copied."""
+    terminalreporter.write_line(
+        f"stand-in: tests that passed on the device: {TOTALS['tests']}; "
+        f"copies to it: {TOTALS['to the device']}, back: {TOTALS['to the host']}"
+    )
