@@ -10,11 +10,22 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
-from thetarbm_cli.experiments import evaluation
+from thetarbm_cli.experiments import measuring
 from thetarbm_cli.experiments.settings import ALGORITHM
 from thetarbm_cli.experiments.store import RunStore
 
-FIELDS = ("run", "model", "sparsity", "seed", "test_error_percent", "gamma_train", "gamma_test", "dead_units", "cached")
+FIELDS = (
+    "run",
+    "model",
+    "sparsity",
+    "seed",
+    "test_error_percent",
+    "gamma_train",
+    "gamma_test",
+    "gamma_offset",
+    "dead_units",
+    "cached",
+)
 UNALIGNED = ("test_error_percent_unaligned", "gamma_train_unaligned", "gamma_test_unaligned")
 
 
@@ -119,8 +130,8 @@ def test_people_read_a_table(thetarbm: Command, evaluated: Path) -> None:
 def test_grid_search_is_recorded_and_cached(
     thetarbm: Command, results: Path, theta: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation, "GRID_PENALTIES", (1.0, 30.0))
-    monkeypatch.setattr(evaluation, "GRID_WIDTHS", (0.02, 0.08))
+    monkeypatch.setattr(measuring, "GRID_PENALTIES", (1.0, 30.0))
+    monkeypatch.setattr(measuring, "GRID_WIDTHS", (0.02, 0.08))
     row = thetarbm("evaluate", theta, "--grid-search", "--json").json["runs"][0]
     found = record_of(results, theta)["metrics"]["grid_search"]
     assert row["grid_search"] == found
@@ -131,8 +142,8 @@ def test_grid_search_is_recorded_and_cached(
 
 
 def test_grid_of_the_paper_holds_the_paper_s_pair() -> None:
-    assert evaluation.PENALTY in evaluation.GRID_PENALTIES
-    assert evaluation.WIDTH in evaluation.GRID_WIDTHS
+    assert measuring.PENALTY in measuring.GRID_PENALTIES
+    assert measuring.WIDTH in measuring.GRID_WIDTHS
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ from tests.experiments.runs import Command
 from tests.experiments.suites import FAILING, record_for, save, write_suite
 from thetarbm_cli.experiments.suite import load_suite
 
+NUMBERS = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
+
 
 def test_every_cell_with_its_state_and_reason(thetarbm: Command, tmp_path: Path) -> None:
     path = write_suite(tmp_path)
     cells = load_suite(path).cells("paper")
-    numbers = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
-    older = record_for(cells[2], 0, **numbers).model_copy(update={"algorithm": 0})
-    save(tmp_path / "results", record_for(cells[0], 0, **numbers), record_for(cells[0], 1, **numbers), older)
+    older = record_for(cells[2], 0, **NUMBERS).model_copy(update={"algorithm": 0})
+    save(tmp_path / "results", record_for(cells[0], 0, **NUMBERS), record_for(cells[0], 1, **NUMBERS), older)
     arguments = ["status", "--suite", str(path)]
     empty = tmp_path / "empty"
     told = thetarbm(*arguments, "--json", data_dir=empty)
@@ -33,7 +34,7 @@ def test_every_cell_with_its_state_and_reason(thetarbm: Command, tmp_path: Path)
 def test_nothing_due_is_exit_code_0(thetarbm: Command, tmp_path: Path) -> None:
     path = write_suite(tmp_path)
     cells = load_suite(path).cells("paper")
-    save(tmp_path / "results", *(record_for(cells[0], n, test_error_percent=1.0, gamma_test=0.1) for n in (0, 1)))
+    save(tmp_path / "results", *(record_for(cells[0], seed, **NUMBERS) for seed in (0, 1)))
     done = thetarbm("status", "rbm/sparsity=0.3", "again", "--suite", str(path), data_dir=tmp_path / "empty")
     assert (done.code, done.err) == (0, "nothing is due\n")
 

@@ -18,7 +18,9 @@ def test_tables_are_printed_and_written(thetarbm: Command, tmp_path: Path) -> No
         assert title in done.out
     assert done.err == f"files in {results / 'tables'}\n"
     names = {
-        f"{table}.{ending}" for table in ("table1", "table2", "table3", "mnist") for ending in ("md", "tex", "csv")
+        f"{table}.{ending}"
+        for table in ("table1", "table2", "table3", "mnist", "ablation")
+        for ending in ("md", "tex", "csv")
     }
     assert {path.name for path in (results / "tables").iterdir()} == names
     written = "\n".join(
@@ -38,7 +40,13 @@ def test_one_table_in_one_format_elsewhere(thetarbm: Command, tmp_path: Path) ->
 def test_json_has_every_cell(thetarbm: Command, tmp_path: Path) -> None:
     save(tmp_path / "results", *records())
     sheet = thetarbm("tables", "--json").json
-    assert {name: len(rows) for name, rows in sheet["tables"].items()} == {"1": 17, "2": 30, "3": 17, "mnist": 4}
+    assert {name: len(rows) for name, rows in sheet["tables"].items()} == {
+        "1": 17,
+        "2": 30,
+        "3": 17,
+        "mnist": 4,
+        "ablation": 48,
+    }
     row = next(row for row in sheet["tables"]["1"] if (row["model"], row["sparsity"]) == ("theta", 0.2))
     assert abs(row["mean"] - 10.08) < 1e-9
     assert (row["column"], row["seeds"], row["published"]) == ("test_error_percent", 3, 10.08)

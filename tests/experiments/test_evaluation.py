@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from sklearn.svm import SVC
 
 from tests.experiments.runs import MODELS, files_in, parts_of, place_of, record_of, run_of, train
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments import evaluation
-from thetarbm_cli.experiments.evaluation import as_plain, evaluate_run, summary
+from thetarbm_cli.experiments import measuring
+from thetarbm_cli.experiments.evaluation import evaluate_run, is_measured, summary
+from thetarbm_cli.experiments.measuring import Progress, as_plain
 from thetarbm_cli.experiments.recorded import checked_record, model_of
 from thetarbm_cli.experiments.settings import resolve
 from thetarbm_cli.experiments.training_run import perturbed_orientations
@@ -30,6 +33,19 @@ def fitted(small_data: Path, results: Path, model: str) -> RBM:
 def svc_error(train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray, **kernel: float) -> float:
     machine = SVC(**{"C": 10, "gamma": 0.02, **kernel}).fit(train, labels)
     return float(100 * np.mean(machine.predict(test) != truth))
+
+
+class Watcher:
+    """Keeps the steps and the progress of each."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.progress: list[tuple[int, int]] = []
+
+    @contextmanager
+    def __call__(self, label: str) -> Iterator[Progress]:
+        self.steps.append(label)
+        yield lambda done, total: self.progress.append((done, total))
 
 
 def naive_gamma(model: RBM, images: np.ndarray, offset: float = 20.0) -> tuple[float, float]:
@@ -162,12 +178,17 @@ def test_scopes_share_the_machine_but_not_the_error(small_data: Path, tmp_path: 
 def test_grid_search_chooses_on_the_validation_images_alone(
     small_data: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(evaluation, "GRID_PENALTIES", (1.0, 30.0))
-    monkeypatch.setattr(evaluation, "GRID_WIDTHS", (0.02, 0.08))
+    monkeypatch.setattr(measuring, "GRID_PENALTIES", (1.0, 30.0))
+    monkeypatch.setattr(measuring, "GRID_WIDTHS", (0.02, 0.08))
     shutil.copytree(trained, tmp_path / "results")
     run = run_of(trained, "theta")
-    record, _ = evaluate_run(place_of(small_data, tmp_path / "results"), run, with_gamma=False, search=True)
+    watcher = Watcher()
+    place = place_of(small_data, tmp_path / "results")
+    record, _ = evaluate_run(place, run, with_gamma=False, search=True, watch=watcher)
     assert record.metrics is not None
+    assert "grid search on the validation images" in watcher.steps
+    # One step for each pair of classes, C and γ.
+    assert (45 * 4, 45 * 4) in watcher.progress
     found = record.metrics["grid_search"]
     machine, parts = fitted(small_data, trained, "theta"), parts_of(small_data)
     features = {name: machine.transform(images) for name, (images, _) in parts.items()}
@@ -192,8 +213,8 @@ def test_what_is_measured_is_not_measured_again(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr(evaluation, "classify", refuse)
-    monkeypatch.setattr(evaluation, "gamma_score", refuse)
+    monkeypatch.setattr(measuring, "classify", refuse)
+    monkeypatch.setattr(measuring, "gamma_score", refuse)
     before = files_in(evaluated)
     for model in MODELS:
         record, cached = evaluate_run(place_of(small_data, evaluated), run_of(evaluated, model))
@@ -208,23 +229,52 @@ def test_only_what_is_missing_is_measured(
     shutil.copytree(evaluated, tmp_path / "results")
     place, run = place_of(small_data, tmp_path / "results"), run_of(evaluated, "orbm")
     before = record_of(tmp_path / "results", run)["metrics"]
-    steps: list[str] = []
-    record, cached = evaluate_run(place, run, offset=5.0, on_step=steps.append)
+    watcher = Watcher()
+    record, cached = evaluate_run(place, run, offset=5.0, watch=watcher)
     assert not cached
     assert record.metrics is not None
-    assert record.metrics["svm"] == before["svm"]
-    assert record.metrics["gamma"]["offset"] == record.metrics["unaligned"]["gamma"]["offset"] == 5
-    assert record.metrics["gamma"]["test"] != before["gamma"]["test"]
-    assert steps == ["γ on the train images", "γ on the test images"] * 2
+    assert watcher.steps == ["γ on the train images, Δ = 5°", "γ on the test images, Δ = 5°"] * 2
+    assert (300, 300) in watcher.progress
+    # What was there is there still, and is what the tables take.
+    assert {name: record.metrics[name] for name in ("svm", "gamma")} == {
+        name: before[name] for name in ("svm", "gamma")
+    }
+    for metrics in (record.metrics, record.metrics["unaligned"]):
+        (entry,) = metrics["gamma_offsets"]
+        assert entry["offset"] == 5
+        assert entry["test"]["mean"] != metrics["gamma"]["test"]["mean"]
+        assert "per_unit" not in entry["test"]
+    assert evaluate_run(place, run, offset=5.0)[1]
+    assert summary(record, cached=True)["gamma_test"] == before["gamma"]["test"]["mean"]
+    assert summary(record, cached=True, offset=5.0)["gamma_test"] == record.metrics["gamma_offsets"][0]["test"]["mean"]
+
+
+def test_further_offsets_are_measured_on_the_training_images(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
+    shutil.copytree(evaluated, tmp_path / "results")
+    place, run = place_of(small_data, tmp_path / "results"), run_of(evaluated, "theta")
+    evaluate_run(place, run, more_offsets=(30.0, 0.0, 20.0))
+    record, cached = evaluate_run(place, run, more_offsets=(10.0, 0.0))
+    assert not cached
+    assert record.metrics is not None
+    found = {each["offset"]: each for each in record.metrics["gamma_offsets"]}
+    assert list(found) == [0, 10, 30]
+    machine, images = fitted(small_data, evaluated, "theta"), parts_of(small_data)["train"][0]
+    for offset, each in found.items():
+        assert set(each) == {"offset", "train"}
+        assert each["train"]["mean"] == pytest.approx(naive_gamma(machine, images, offset)[0], rel=1e-3)
+    assert is_measured(record.metrics, True, (0.0, 30.0))
+    assert not is_measured(record.metrics, True, (0.0, 35.0))
+    # On the test images nothing but the tables' Δ was measured.
+    assert not is_measured(record.metrics, True, offset=10.0)
 
 
 def test_force_measures_everything_again(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
     shutil.copytree(evaluated, tmp_path / "results")
     run = run_of(evaluated, "rbm")
-    steps: list[str] = []
-    record, cached = evaluate_run(place_of(small_data, tmp_path / "results"), run, force=True, on_step=steps.append)
+    watcher = Watcher()
+    record, cached = evaluate_run(place_of(small_data, tmp_path / "results"), run, force=True, watch=watcher)
     assert not cached
-    assert len(steps) == 4
+    assert len(watcher.steps) == 3
     assert record.metrics == record_of(evaluated, run)["metrics"]
 
 
@@ -234,12 +284,10 @@ def test_offset_out_of_range_is_refused_before_anything(
 ) -> None:
     shutil.copytree(trained, tmp_path / "results")
     before = files_in(tmp_path / "results")
-    steps: list[str] = []
+    watcher = Watcher()
     with pytest.raises(InputError, match="offset of the γ-score"):
-        evaluate_run(
-            place_of(small_data, tmp_path / "results"), run_of(trained, "theta"), offset=offset, on_step=steps.append
-        )
-    assert len(steps) == 1
+        evaluate_run(place_of(small_data, tmp_path / "results"), run_of(trained, "theta"), offset=offset, watch=watcher)
+    assert len(watcher.steps) == 1
     assert files_in(tmp_path / "results") == before
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.experiments.runs import Command, parts_of, place_of, rewrite, run_of, train
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of, retrain_command
+from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of
+from thetarbm_cli.experiments.retraining import retrain_command
 from thetarbm_cli.experiments.settings import ALGORITHM, resolve
 from thetarbm_cli.experiments.store import RunStore
 

@@ -26,6 +26,7 @@ class Cell:
     at : values of the axes
     seeds : how many seeds the profile asks for
     most_seeds : how many make sense at all, or None
+    offsets : further Δ for which γ is measured on the training images
     published : the paper's values by measure
     """
 
@@ -39,6 +40,7 @@ class Cell:
     parameters: dict[str, Any]
     perturbation: dict[str, Any] | None
     measures: tuple[str, ...]
+    offsets: tuple[float, ...]
     tables: tuple[str, ...]
     seeds: int
     most_seeds: int | None
@@ -86,10 +88,3 @@ class Cell:
 
     def _perturbation(self) -> Perturbation | None:
         return None if self.perturbation is None else Perturbation(**self.perturbation)
-
-
-def cell_name(experiment: str, at: dict[str, Any]) -> str:
-    """Name of a cell: ``theta/sparsity=0.3``, or the experiment's own name if it has one cell."""
-    words = (f"{axis}={value:g}" if isinstance(value, float) else f"{axis}={value}" for axis, value in at.items())
-    values = ",".join(words)
-    return f"{experiment}/{values}" if values else experiment

@@ -1,32 +1,33 @@
-"""Measuring a run: features of its images, the RBF-SVM's error, the γ-score, all into its record."""
+"""Measuring a run: what its record lacks is measured and written into it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from thetarbm_cli.backend import select_backend
+from thetarbm_cli.experiments.measuring import Subject, Watch, measure_error, measure_gamma, unwatched
 from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of
-from thetarbm_cli.experiments.rundata import Part, RunData
 from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.training_run import Workplace, perturbed_orientations
-from thetarbm_cli.measures.gamma import GammaScore, gamma_score
-from thetarbm_cli.measures.svm import classify, grid_search
+from thetarbm_cli.experiments.training_run import Workplace
 from thetarbm_cli.models.oriented import OrientedRBM
-from thetarbm_cli.models.rbm import RBM
 
-# The paper's classifier: C = 10 and "σ = 0.02", read as exp(-0.02 d²).
-PENALTY, WIDTH = 10.0, 0.02
-GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
-GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
+# Δ of the γ-score in the tables.
 DEFAULT_OFFSET = 20.0
-# A plain RBM has no support set of its own: it is judged under the paper's.
-GAMMA_ROTATIONS = 9
+
+
+@dataclass(frozen=True)
+class Due:
+    """The measures that a record lacks; γ as pairs of the offset and the role of the images."""
+
+    svm: bool
+    gamma: tuple[tuple[float, str], ...]
+    search: bool
+
+    def __bool__(self) -> bool:
+        return self.svm or bool(self.gamma) or self.search
 
 
 def evaluate_run(
@@ -35,9 +36,10 @@ def evaluate_run(
     *,
     with_gamma: bool = True,
     offset: float = DEFAULT_OFFSET,
+    more_offsets: Sequence[float] = (),
     search: bool = False,
     force: bool = False,
-    on_step: Callable[[str], None] | None = None,
+    watch: Watch = unwatched,
 ) -> tuple[RunRecord, bool]:
     """Measure a run and record it; what the record has already is kept.
 
@@ -49,11 +51,13 @@ def evaluate_run(
     with_gamma : bool
         Whether the γ-score is wanted beside the SVM's error.
     offset : float
-        Δ of the γ-score's rotations.
+        Δ of the γ-score's rotations. The record keeps each Δ; the tables take `DEFAULT_OFFSET`.
+    more_offsets : sequence of float
+        Further Δ, measured on the training images alone, for γ against Δ.
     search : bool
         Also choose C and γ of the kernel on the validation images.
-    on_step : callable, optional
-        Called with a word on what is done next.
+    watch : callable, optional
+        Opened around each step with a word on it; gives what takes its progress.
 
     Returns
     -------
@@ -62,22 +66,22 @@ def evaluate_run(
     Raises
     ------
     InputError
-        If the run failed, is of another algorithm, its weights are missing, or the offset is out of range.
+        If the run failed, is of another algorithm, its weights are missing, or an offset is out of range.
     """
     with place.store.locked(run):
         record = checked_record(place, run)
         metrics: dict[str, Any] = {} if force or record.metrics is None else dict(record.metrics)
-        due = _due(metrics, with_gamma, offset, search)
+        due = _due(metrics, offset if with_gamma else None, more_offsets, search)
         if not due:
             return record, True
         model = model_of(place, record)
-        data = data_of(place, record)
+        subject = Subject(record, model, data_of(place, record), select_backend(place.backend_name), watch)
         started = time.perf_counter()
-        metrics.update(_measure(place, record, model, data, due, offset, on_step))
+        _measure(subject, due, metrics)
         if isinstance(model, OrientedRBM):
             model.set_params(align=False)
-            unaligned = metrics.get("unaligned", {})
-            unaligned.update(_measure(place, record, model, data, due - {"grid_search"}, offset, on_step))
+            unaligned = dict(metrics.get("unaligned", {}))
+            _measure(subject, replace(due, search=False), unaligned)
             metrics["unaligned"] = unaligned
         timings = {**record.timings, "evaluate_seconds": round(time.perf_counter() - started, 3)}
         record = record.model_copy(update={"metrics": metrics, "timings": timings})
@@ -85,116 +89,53 @@ def evaluate_run(
         return record, False
 
 
-def _due(metrics: dict[str, Any], with_gamma: bool, offset: float, search: bool) -> set[str]:
-    """Names of the measures that the record lacks."""
-    due = set()
-    if "svm" not in metrics:
-        due.add("svm")
-    if with_gamma and metrics.get("gamma", {}).get("offset") != offset:
-        due.add("gamma")
-    if search and "grid_search" not in metrics:
-        due.add("grid_search")
-    return due
+def gamma_at(metrics: dict[str, Any], offset: float = DEFAULT_OFFSET) -> dict[str, Any]:
+    """The γ-scores of a record's metrics for one Δ, by the role of the images; empty if there is none."""
+    known = [metrics.get("gamma", {}), *metrics.get("gamma_offsets", [])]
+    return next((each for each in known if each.get("offset") == offset), {})
 
 
-def _measure(
-    place: Workplace,
-    record: RunRecord,
-    model: RBM,
-    data: RunData,
-    due: set[str],
-    offset: float,
-    on_step: Callable[[str], None] | None,
-) -> dict[str, Any]:
-    say = on_step or (lambda step: None)
-    metrics: dict[str, Any] = {}
-    backend = select_backend(place.backend_name)
-    # γ first: it refuses a wrong offset at once.
-    if "gamma" in due:
-        metrics["gamma"] = {"offset": offset}
-        for role, part in (("train", data.train), ("test", data.test)):
-            say(f"γ on the {role} images")
-            metrics["gamma"][role] = _gamma(model, part()[0], offset)
-    if due & {"svm", "grid_search"}:
-        train, test = data.train(), data.test()
-        say("features")
-        train_features, test_features = _svm_features(record, model, train, test)
-        if "svm" in due:
-            say("SVM")
-            result = classify(train_features, train[1], test_features, test[1], C=PENALTY, gamma=WIDTH, backend=backend)
-            metrics["svm"] = {"C": PENALTY, "gamma": WIDTH, **asdict(result)}
-        if "grid_search" in due:
-            say("grid search on the validation images")
-            valid = data.valid()
-            chosen = grid_search(
-                train_features,
-                train[1],
-                model.transform(valid[0]),
-                valid[1],
-                C_values=GRID_PENALTIES,
-                gamma_values=GRID_WIDTHS,
-                backend=backend,
-            )
-            result = classify(
-                train_features,
-                train[1],
-                test_features,
-                test[1],
-                C=chosen.C,
-                gamma=chosen.gamma,
-                backend=backend,
-            )
-            metrics["grid_search"] = {**asdict(chosen), "test_error_percent": result.test_error_percent}
-    return metrics
+def is_measured(
+    metrics: dict[str, Any] | None, with_gamma: bool, more_offsets: Sequence[float] = (), offset: float = DEFAULT_OFFSET
+) -> bool:
+    """Whether metrics have the numbers that are asked for."""
+    return not _due(metrics or {}, offset if with_gamma else None, more_offsets, search=False)
 
 
-def _svm_features(
-    record: RunRecord, model: RBM, train: Part, test: Part
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Features of the SVM's training and test images, from perturbed orientations where the scope says so.
-
-    Each estimate errs on its own: the SVM's training images are not wrong in the way that the RBM has learned.
-    """
-    perturbation = record.settings.perturbation
-    scope = perturbation.scope if perturbation else "rbm"
-    wrong = {"rbm": (), "train": ("svm",), "all": ("svm", "test")}[scope]
-    features = []
-    for role, (images, _) in (("svm", train), ("test", test)):
-        orientations = None
-        if role in wrong:
-            orientations = perturbed_orientations(model, images, record.settings, record.seed, role)
-        features.append(model.transform(images, orientations=orientations))
-    return features[0], features[1]
+def _due(metrics: dict[str, Any], offset: float | None, more_offsets: Sequence[float], search: bool) -> Due:
+    """What the metrics lack."""
+    wanted = [] if offset is None else [(offset, "train"), (offset, "test")]
+    wanted += [(more, "train") for more in more_offsets if more != offset]
+    return Due(
+        svm="svm" not in metrics,
+        gamma=tuple((delta, role) for delta, role in wanted if role not in gamma_at(metrics, delta)),
+        search=search and "grid_search" not in metrics,
+    )
 
 
-def _gamma(model: RBM, images: NDArray[np.float32], offset: float) -> dict[str, Any]:
-    """γ-score of a model's features as plain numbers."""
-    size = int(np.sqrt(images.shape[1]))
-    rotations = model.get_params().get("rotations", GAMMA_ROTATIONS)
-    score = gamma_score(model.transform, images, size=size, rotations=rotations, offset=offset)
-    return as_plain(score)
+def _measure(subject: Subject, due: Due, metrics: dict[str, Any]) -> None:
+    """Measure what is due into the metrics, γ first: it refuses a wrong offset at once."""
+    for offset, role in due.gamma:
+        _keep_gamma(metrics, offset, role, measure_gamma(subject, role, offset))
+    if due.svm or due.search:
+        metrics.update(measure_error(subject, paper_pair=due.svm, search=due.search))
 
 
-def as_plain(score: GammaScore) -> dict[str, Any]:
-    """A γ-score as it stands in a record; γ of a dead unit is null."""
-    return {
-        "mean": _number(score.mean),
-        "ratio_of_sums": _number(score.ratio_of_sums),
-        "bounded": _number(score.bounded),
-        "dead_units": score.dead_units,
-        "images": score.images,
-        "per_unit": [_number(value) for value in score.per_unit],
-    }
+def _keep_gamma(metrics: dict[str, Any], offset: float, role: str, score: dict[str, Any]) -> None:
+    """Lay a γ-score into the metrics; only the tables' Δ keeps its values per unit."""
+    if offset == DEFAULT_OFFSET:
+        metrics["gamma"] = {**metrics.get("gamma", {}), "offset": offset, role: score}
+        return
+    short = {name: value for name, value in score.items() if name != "per_unit"}
+    entry = {"offset": offset, **gamma_at(metrics, offset), role: short}
+    others = [each for each in metrics.get("gamma_offsets", []) if each["offset"] != offset]
+    metrics["gamma_offsets"] = sorted([*others, entry], key=lambda each: float(each["offset"]))
 
 
-def _number(value: float) -> float | None:
-    return round(float(value), 6) if np.isfinite(value) else None
-
-
-def summary(record: RunRecord, cached: bool) -> dict[str, Any]:
+def summary(record: RunRecord, cached: bool, offset: float = DEFAULT_OFFSET) -> dict[str, Any]:
     """The main numbers of a measured run, as ``evaluate --json`` gives them."""
     metrics = record.metrics or {}
-    gamma = metrics.get("gamma", {})
+    gamma = gamma_at(metrics, offset)
     row: dict[str, Any] = {
         "run": record.run,
         "model": record.settings.model,
@@ -203,14 +144,15 @@ def summary(record: RunRecord, cached: bool) -> dict[str, Any]:
         "test_error_percent": metrics["svm"]["test_error_percent"],
         "gamma_train": gamma.get("train", {}).get("mean"),
         "gamma_test": gamma.get("test", {}).get("mean"),
+        "gamma_offset": offset,
         "dead_units": gamma.get("test", {}).get("dead_units"),
         "cached": cached,
     }
     if "unaligned" in metrics:
         other = metrics["unaligned"]
         row["test_error_percent_unaligned"] = other["svm"]["test_error_percent"]
-        row["gamma_train_unaligned"] = other.get("gamma", {}).get("train", {}).get("mean")
-        row["gamma_test_unaligned"] = other.get("gamma", {}).get("test", {}).get("mean")
+        row["gamma_train_unaligned"] = gamma_at(other, offset).get("train", {}).get("mean")
+        row["gamma_test_unaligned"] = gamma_at(other, offset).get("test", {}).get("mean")
     if "grid_search" in metrics:
         row["grid_search"] = metrics["grid_search"]
     return row

@@ -14,13 +14,11 @@ from typing import Literal
 from thetarbm_cli.data.prepared import prepared_checksum
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.evaluation import is_measured
 from thetarbm_cli.experiments.reasons import changes
 from thetarbm_cli.experiments.settings import ALGORITHM, DataSettings, RunSettings, run_id
 from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.training_run import Workplace
-
-# Δ of the γ-score in the tables.
-OFFSET = 20.0
 
 State = Literal["done", "missing", "failed", "stale", "running"]
 
@@ -33,6 +31,7 @@ class PlannedRun:
     ----------
     run : id, as far as it is known: data that is not prepared yet has no checksum
     with_gamma : whether a cell wants the γ-score beside the error
+    offsets : further Δ for which a cell wants γ
     reason : why it is due; empty if it is done
     """
 
@@ -41,6 +40,7 @@ class PlannedRun:
     profile: str
     cells: tuple[str, ...]
     with_gamma: bool
+    offsets: tuple[float, ...]
     run: str | None
     state: State
     reason: str
@@ -50,6 +50,10 @@ class PlannedRun:
     def experiment(self) -> str:
         """Name of the first experiment that asks for it."""
         return self.cells[0].partition("/")[0]
+
+    def is_met_by(self, record: RunRecord) -> bool:
+        """Whether a record has the numbers that its cells ask for."""
+        return is_measured(record.metrics, self.with_gamma, self.offsets)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -105,6 +109,7 @@ def make_plan(
                 profile=cell.profile,
                 cells=(*(shared.cells if shared else ()), cell.name),
                 with_gamma="gamma" in cell.measures or (shared is not None and shared.with_gamma),
+                offsets=tuple(sorted({*cell.offsets, *(shared.offsets if shared else ())})),
                 run=None,
                 state="missing",
                 reason="",
@@ -122,19 +127,13 @@ def read_records(place: Workplace) -> list[RunRecord]:
     return [record for record in records if record is not None]
 
 
-def is_measured(record: RunRecord, with_gamma: bool) -> bool:
-    """Whether a record has the numbers that its cells ask for."""
-    metrics = record.metrics or {}
-    return "svm" in metrics and (not with_gamma or metrics.get("gamma", {}).get("offset") == OFFSET)
-
-
 def _judge(
     place: Workplace, run: PlannedRun, cell: Cell, records: list[RunRecord], checksums: dict[str, str] | None
 ) -> PlannedRun:
     """The run with its id, state and reason."""
     same = [record for record in records if record.seed == run.seed and cell.fits(record)]
     current = [record for record in same if record.algorithm == ALGORITHM and _on_data(record, checksums)]
-    current.sort(key=lambda record: (record.state == "done", is_measured(record, run.with_gamma)))
+    current.sort(key=lambda record: (record.state == "done", run.is_met_by(record)))
     record = current[-1] if current else None
     name = record.run if record else run_id(run.settings, checksums, run.seed) if checksums else None
     state, reason = _state(place, run, name, record, same, records)
@@ -154,9 +153,9 @@ def _state(
     if run.forced:
         return "missing", "forced"
     if record is not None:
-        if record.state == "failed" or (record.error and not is_measured(record, run.with_gamma)):
+        if record.state == "failed" or (record.error and not run.is_met_by(record)):
             return "failed", f"failed before: {record.error}"
-        if is_measured(record, run.with_gamma):
+        if run.is_met_by(record):
             return "done", ""
         return "missing", "trained, not measured yet"
     if name is not None and place.store.checkpoint_path(name).is_file():

@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.cells import PERTURBATION_AXES, Cell, cell_name
+from thetarbm_cli.experiments.cells import PERTURBATION_AXES, Cell
+from thetarbm_cli.experiments.names import cell_name
 from thetarbm_cli.experiments.profiles import Profile, Scalar
 from thetarbm_cli.experiments.settings import Scope
 from thetarbm_cli.experiments.suitefile import Document, Place, find_suite, read_document
@@ -22,8 +23,9 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Model = Literal["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"]
-Table = Literal["1", "2", "3", "mnist"]
+Table = Literal["1", "2", "3", "mnist", "ablation"]
 Measure = Literal["error", "gamma"]
+Offset = Annotated[float, Field(ge=0, lt=360)]
 
 
 class Part(BaseModel):
@@ -92,6 +94,9 @@ class Experiment(Part):
         description="Values of each axis: a setting of the model, train_on, or a perturbation's n, p, scope.",
     )
     measures: list[Measure] = Field(default=["error", "gamma"], min_length=1)
+    offsets: list[Offset] = Field(
+        default=[], description="Further Δ in degrees for which γ is measured, on the training images."
+    )
     seeds: StrictInt | None = Field(default=None, ge=1, description="Fewer seeds than the profile asks for.")
     tables: list[Table] = []
     published: list[Published] = []
@@ -175,6 +180,7 @@ class Suite(Part):
             },
             perturbation=perturbation,
             measures=tuple(experiment.measures),
+            offsets=tuple(experiment.offsets),
             tables=tuple(experiment.tables),
             seeds=min(experiment.seeds or size.seeds, size.seeds),
             most_seeds=experiment.seeds,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thetarbm_cli.reporting.tables import DIGITS, PUBLISHED_DIGITS, Entry, Row, Table
+from thetarbm_cli.reporting.values import UNALIGNED
 
 MISSING = "—"
 
@@ -19,14 +20,15 @@ class Marks:
 
 
 def row_texts(row: Row, table: Table, marks: Marks) -> list[str]:
-    """Texts of a line; what stands beside a table is an error with the digits of Table 1."""
+    """Texts of a line; what stands beside a table has the digits that the paper prints in Table 1."""
     name = "1" if row.control else table.name
     return ["" if entry is None else entry_text(entry, name, marks) for entry in row.entries]
 
 
 def entry_text(entry: Entry, table: str, marks: Marks) -> str:
     """Mean ± standard deviation, bold or starred, and the published value in brackets."""
-    value, digits = entry.value, DIGITS[table]
+    value = entry.value
+    digits = DIGITS[value.column.removesuffix(UNALIGNED)]
     if value.mean is None:
         text = marks.missing
     else:
@@ -38,7 +40,7 @@ def entry_text(entry: Entry, table: str, marks: Marks) -> str:
     if value.published is None:
         return text
     star = "*" if entry.published_starred else ""
-    return f"{text} ({value.published:.{PUBLISHED_DIGITS[table]}f}{star})"
+    return f"{text} ({value.published:.{PUBLISHED_DIGITS.get(table, digits)}f}{star})"
 
 
 def seeds_text(table: Table) -> str:

@@ -42,7 +42,7 @@ class Report:
             for table in tables:
                 for name in formats:
                     ending, write = WRITERS[name]
-                    stem = f"table{table.name}" if table.name != "mnist" else "mnist"
+                    stem = f"table{table.name}" if table.name.isdigit() else table.name
                     contents[folder / f"{stem}{size}{self._suffix(source)}.{ending}"] = write(table)
         contents[verdicts / f"verdicts{size}.md"] = verdicts_to_markdown(self.verdicts, self.profile)
         return contents
