@@ -1,22 +1,35 @@
-"""Write the JSON Schema of ``experiments.yaml`` from the model that checks it; ``make schema`` runs it."""
+"""Write the JSON Schemas: of ``experiments.yaml``, and of what each command prints with ``--json``.
+
+``make schema`` runs it. Each schema comes from the models that the package has anyway.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from thetarbm_cli import storage
+from thetarbm_cli.commands.outputs import OUTPUTS
 from thetarbm_cli.experiments.suite import Suite
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "schema" / "experiments.schema.json"
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
 
 
-def schema_text() -> str:
-    """The schema as it stands in the file."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Suite.model_json_schema()}
+def schema_text(model: type[BaseModel] = Suite) -> str:
+    """The schema of a model as it stands in its file."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
+def schemas() -> dict[Path, str]:
+    """Content of every schema by its path."""
+    models: dict[str, type[BaseModel]] = {"experiments": Suite, **OUTPUTS}
+    return {FOLDER / f"{name}.schema.json": schema_text(model) for name, model in models.items()}
+
+
 if __name__ == "__main__":
-    storage.write_text(TARGET, schema_text())
-    print(TARGET)
+    for path, text in schemas().items():
+        storage.write_text(path, text)
+        print(path)

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+
+from tests.experiments.runs import MODELS, Command, run_of
+from tests.experiments.suites import FAILING, save, write_suite
+from tests.reporting.numbers import records
+from thetarbm_cli.benchmarks import ratios, scaling
+from thetarbm_cli.cli import COMMANDS
+from thetarbm_cli.commands.outputs import OUTPUTS
+from thetarbm_cli.experiments import measuring
+from thetarbm_cli.measures import theorem
+
+ROOT = Path(__file__).parents[2]
+
+# What the outside builds on, whatever else is added: these names are there, always. [] is "each item of the list".
+PROMISED = {
+    "info": ["version backend backend_reason blas threads data_dir results_dir prepared"],
+    "prepare-data": [
+        "dataset source path sha256 splits pixel_mean pixel_std orientations preview cached",
+        "splits: train valid test",
+    ],
+    "train": [
+        "run model settings seed cached path weights epochs seconds reconstruction_error mean_activation",
+    ],
+    "evaluate": [
+        "runs",
+        "runs[]: run model sparsity seed test_error_percent gamma_train gamma_test dead_units cached",
+    ],
+    "perturb": ["scope unperturbed_error_percent cells", "cells[]: n p test_error_percent run"],
+    "verify": ["passed checks", "checks[]: name rotation value tolerance exact passed"],
+    "run": ["done cached failed seconds runs", "runs[]: run experiment state reason"],
+    "status": ["due cells", "cells[]: experiment cell seeds state reason"],
+    "tables": ["tables", "tables{}[]: model sparsity column mean std seeds published"],
+    "bench": ["machine ratios scaling", "ratios[]: name value goal met"],
+}
+UNALIGNED = ("test_error_percent_unaligned", "gamma_train_unaligned", "gamma_test_unaligned")
+
+
+def schema_of(command: str) -> dict[str, Any]:
+    text = (ROOT / "docs" / "schema" / f"{command}.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+def resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """What a schema means here: behind a reference, and the first of alternatives."""
+    while "$ref" in node or "anyOf" in node:
+        node = schema["$defs"][node["$ref"].rsplit("/", 1)[1]] if "$ref" in node else node["anyOf"][0]
+    return node
+
+
+def closed(node: Any) -> Any:
+    """The same schema, but objects have no field that it does not name."""
+    if isinstance(node, list):
+        return [closed(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    inner = {name: closed(value) for name, value in node.items() if name != "if"}
+    if "properties" in node and node.get("type") == "object":
+        inner["additionalProperties"] = False
+    return inner if "if" not in node else {**inner, "if": node["if"]}
+
+
+def check(command: str, *outputs: dict[str, Any]) -> None:
+    """Outputs are as their schema says, and it says all that they have."""
+    schema = schema_of(command)
+    for output in outputs:
+        jsonschema.validate(output, schema, jsonschema.Draft202012Validator)
+        jsonschema.validate(output, closed(schema), jsonschema.Draft202012Validator)
+        # The schema is no empty one: nothing that is promised may be missing.
+        for name in resolved(schema, schema)["required"]:
+            if name in output:
+                with pytest.raises(jsonschema.ValidationError):
+                    jsonschema.validate({key: output[key] for key in output if key != name}, schema)
+
+
+@pytest.fixture(scope="module")
+def build_schema() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("build_schema", ROOT / "scripts" / "build_schema.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_files_are_what_make_schema_writes(build_schema: ModuleType) -> None:
+    made = build_schema.schemas()
+    assert {path.name for path in (ROOT / "docs" / "schema").iterdir()} == {path.name for path in made}
+    for path, text in made.items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name} is not current: make schema writes it"
+
+
+def test_every_command_that_has_json_has_a_schema() -> None:
+    with_json = set()
+    for name, (module, _) in COMMANDS.items():
+        command = importlib.import_module(f"thetarbm_cli.commands.{module}").command
+        if any(parameter.name == "as_json" for parameter in command.params):
+            with_json.add(name)
+    assert set(OUTPUTS) == with_json
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_schemas_are_valid_schemas(command: str) -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of(command))
+
+
+@pytest.mark.parametrize("command", PROMISED)
+def test_what_is_promised_is_required(command: str) -> None:
+    schema = schema_of(command)
+    for line in PROMISED[command]:
+        where, _, names = line.rpartition(":")
+        node = resolved(schema, schema)
+        for step in where.replace("{}", " {}").replace("[]", " []").split():
+            inner = {"{}": "additionalProperties", "[]": "items"}.get(step)
+            node = resolved(node[inner] if inner else node["properties"][step], schema)
+        assert set(names.split()) <= set(node["required"]), line
+
+
+def test_the_oriented_model_has_to_have_both_evaluations(thetarbm: Command, evaluated: Path) -> None:
+    sheet = thetarbm("evaluate", run_of(evaluated, "orbm"), "--json", results=evaluated).json
+    check("evaluate", sheet)
+    for name in UNALIGNED:
+        row = {key: value for key, value in sheet["runs"][0].items() if key != name}
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"runs": [row]}, schema_of("evaluate"))
+
+
+def test_data_and_models(thetarbm: Command, trained: Path, small_data: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(small_data, data)
+    np.savez(tmp_path / "own.npz", images=np.random.default_rng(0).random((30, 6, 6)), labels=np.arange(30) % 3)
+    check("info", thetarbm("info", "--json", data_dir=data).json)
+    check(
+        "prepare-data",
+        thetarbm("prepare-data", "--json", data_dir=data).json,
+        thetarbm("prepare-data", "--dataset", "all", "--json", data_dir=data).json,
+        thetarbm("prepare-data", "--source", str(tmp_path / "own.npz"), "--json", data_dir=data).json,
+    )
+    check("info", thetarbm("info", "--json", data_dir=data).json)
+    check(
+        "train",
+        *(thetarbm("train", "--model", name, "--profile", "tiny", "--json", results=trained).json for name in MODELS),
+    )
+
+
+def test_measures(thetarbm: Command, evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "GRID_PENALTIES", (10.0,))
+    monkeypatch.setattr(measuring, "GRID_WIDTHS", (0.02, 0.04))
+    results = tmp_path / "results"
+    shutil.copytree(evaluated, results)
+    runs = [run_of(results, model) for model in MODELS]
+    check("evaluate", thetarbm("evaluate", "--all", "--json").json)
+    check("evaluate", thetarbm("evaluate", runs[0], "--grid-search", "--json").json)
+    check("perturb", thetarbm("perturb", "--profile", "tiny", "--n", "1", "--p", "0.1", "--json").json)
+    check("show", *(thetarbm("show", run, "--json").json for run in runs))
+    check("clean", thetarbm("clean", "--weights", "--yes", "--json").json, thetarbm("clean", "--json").json)
+
+
+def test_the_suite(thetarbm: Command, tmp_path: Path) -> None:
+    arguments = ["--suite", str(write_suite(tmp_path, FAILING)), "--profile", "tiny", "--json"]
+    pending = thetarbm("run", *arguments, "-n", data_dir=tmp_path / "empty").json
+    assert pending["runs"][0]["run"] is None
+    made = thetarbm("run", *arguments, "--keep-going").json
+    assert {row["state"] for row in made["runs"]} == {"done", "failed"}
+    check("run", pending, made, thetarbm("run", *arguments, "--retry-failed").json)
+    check("status", thetarbm("status", *arguments).json, thetarbm("status", "theory", "--json").json)
+    (failed,) = (row["run"] for row in made["runs"] if row["state"] == "failed")
+    check("show", thetarbm("show", failed, "--json").json)
+
+
+def test_tables(thetarbm: Command, tmp_path: Path) -> None:
+    empty = thetarbm("tables", "--json").json
+    save(tmp_path / "results", *records(seeds=2))
+    full = thetarbm("tables", "--json").json
+    check("tables", empty, full, thetarbm("tables", "--table", "3", "--json").json)
+    assert {"1", "2", "3", "mnist"} <= full["tables"].keys()
+    check("figures", thetarbm("figures", "table-1", "--json").json)
+    check("report", thetarbm("report", "--json").json)
+
+
+def test_checks(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theorem, "UPDATES", 5)
+    monkeypatch.setattr(theorem, "HIDDEN", 10)
+    check("verify", thetarbm("verify", "--size", "8", "--rotations", "4", "--json").json)
+
+
+def test_speed(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = ratios.Sizes(100, 5, rounds=1, svm_tested=20, oriented=20, rotated_by_peer=2, gamma_images=40)
+    monkeypatch.setattr(ratios.Sizes, "quick", lambda: tiny)
+    monkeypatch.setattr(scaling, "_epoch", lambda images, sizes, rounds: (0.5 * sizes["hidden"], 1.0))
+    check("bench", thetarbm("bench", "--quick", "--against", "sklearn", "--json").json)
