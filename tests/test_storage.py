@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
@@ -275,3 +276,48 @@ def test_checksum_is_sha256_of_the_content(tmp_path: Path, size: int) -> None:
     content = np.random.default_rng(0).bytes(size)
     (tmp_path / "file").write_bytes(content)
     assert storage.sha256_of_file(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+
+
+# -- JSON ----------------------------------------------------------------------------------------------------
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    PLAIN | st.text(),
+    lambda inner: st.lists(inner) | st.lists(PLAIN) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def without_breaks_in_number_lists(value: object, indent: int = 0) -> str:
+    """The layout by a recursion of its own."""
+    if isinstance(value, dict | list) and value:
+        if isinstance(value, list) and not any(isinstance(item, str | list | dict) for item in value):
+            return "[" + ",".join(json.dumps(item) for item in value) + "]"
+        inner = "\n" + " " * (indent + 1)
+        if isinstance(value, list):
+            items = [without_breaks_in_number_lists(item, indent + 1) for item in value]
+        else:
+            items = [
+                f"{json.dumps(name, ensure_ascii=False)}: {without_breaks_in_number_lists(item, indent + 1)}"
+                for name, item in value.items()
+            ]
+        brackets = "[]" if isinstance(value, list) else "{}"
+        return brackets[0] + inner + f",{inner}".join(items) + "\n" + " " * indent + brackets[1]
+    return json.dumps(value, ensure_ascii=False)
+
+
+@given(VALUES)
+def test_json_is_read_back_and_has_number_lists_on_one_line(value: object) -> None:
+    text = storage.json_text(value)
+    assert json.loads(text) == value
+    assert text == without_breaks_in_number_lists(value) + "\n"
+
+
+def test_json_keeps_every_digit_and_texts_as_they_are() -> None:
+    value = {"a": [0.1, 1e-300, -5, None], "b": ["[\n 1,\n 2\n]", "1"], "c": [[1, 2], []], "θ": {}}
+    assert storage.json_text(value) == (
+        '{\n "a": [0.1,1e-300,-5,null],\n "b": [\n  "[\\n 1,\\n 2\\n]",\n  "1"\n ],\n "c": [\n  [1,2],\n  []\n ],\n'
+        ' "θ": {}\n}\n'
+    )
+    with pytest.raises(ValueError, match="JSON"):
+        storage.json_text([float("nan")])

@@ -1,15 +1,18 @@
-"""Files that are whole or not there: atomic writes, locks, checksums, deterministic ``.npz``."""
+"""Files that are whole or not there: atomic writes, locks, checksums, JSON, deterministic ``.npz``."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import filelock
 import numpy as np
@@ -18,6 +21,10 @@ from numpy.typing import NDArray
 from thetarbm_cli.errors import ThetaRBMError
 
 LOCK_PATIENCE_SECONDS = 3600.0
+
+# A list without texts, objects and lists, as an indenting writer lays it out. A text has no line break of its own in
+# JSON, so that nothing inside of one can look like this.
+NUMBER_LIST = re.compile(r"\[\n[^\[\]{}\"]*\]")
 
 
 @contextmanager
@@ -58,6 +65,18 @@ def write_bytes(target: Path, content: bytes) -> None:
 def write_text(target: Path, content: str) -> None:
     """Write `content` to `target` atomically, as UTF-8."""
     write_bytes(target, content.encode())
+
+
+def json_text(value: Any) -> str:
+    """Write `value` as JSON that reads well and stays small: indented, but each list of plain numbers on one line.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    return NUMBER_LIST.sub(lambda found: "".join(found[0].split()), text) + "\n"
 
 
 @contextmanager

@@ -61,6 +61,23 @@ def test_record_survives_saving(store: RunStore, theta: str) -> None:
     assert store.path(theta).joinpath("run.json").read_bytes() == before
 
 
+def test_values_of_many_units_take_one_line_of_the_record(store: RunStore, theta: str) -> None:
+    record = store.load(theta)
+    assert record is not None
+    random = np.random.default_rng(0)
+    units = {role: [round(float(value), 6) for value in random.random(500)] for role in ("train", "test")}
+    full = record.model_copy(update={"metrics": {"gamma": {role: {"per_unit": units[role]} for role in units}}})
+    store.save(full)
+    assert store.load(theta) == full
+    text = store.path(theta).joinpath("run.json").read_text()
+    assert sum(line.lstrip().startswith('"per_unit": [') and line.endswith("]") for line in text.splitlines()) == 2
+    smallest = json.dumps(json.loads(text), separators=(",", ":"))
+    assert len(text) < 1.15 * len(smallest)
+    # Read as before, written as before: files of either layout hold the same record.
+    store.path(theta).joinpath("run.json").write_text(json.dumps(json.loads(text), indent=1))
+    assert store.load(theta) == full
+
+
 def test_missing_record_is_no_reason_for_a_warning(store: RunStore, warnings: pytest.LogCaptureFixture) -> None:
     assert store.load("theta-000000000000") is None
     assert warnings.messages == []

@@ -18,9 +18,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from thetarbm_cli import storage
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.names import run_identifiers
 from thetarbm_cli.experiments.settings import RunSettings
 
 FORMAT = 1
+# Runs that a message lists when several are meant.
+MOST_NAMED = 8
 
 logger = logging.getLogger("thetarbm")
 
@@ -102,8 +105,7 @@ class RunStore:
 
     def save(self, record: RunRecord) -> None:
         """Write a record."""
-        text = json.dumps(record.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False)
-        storage.write_text(self.path(record.run) / "run.json", text + "\n")
+        storage.write_text(self.path(record.run) / "run.json", storage.json_text(record.model_dump(mode="json")))
 
     def save_weights(self, run: str, arrays: dict[str, NDArray[Any]]) -> str:
         """Write weights, float32; their checksum."""
@@ -150,7 +152,7 @@ class RunStore:
 
     def identifiers(self) -> list[str]:
         """Names of all runs that have a record, sorted."""
-        return sorted(path.parent.name for path in self.folder.glob("*/run.json"))
+        return run_identifiers(self.folder)
 
     def find(self, name: str) -> str:
         """The run that a user means by an id, the beginning of one, or the path of its folder.
@@ -168,10 +170,22 @@ class RunStore:
         matches = [run for run in self.identifiers() if run == wanted]
         matches = matches or [run for run in self.identifiers() if wanted and run.startswith(wanted)]
         if not matches:
+            self._refuse_unfinished(wanted)
             raise InputError(f"there is no run {name!r} in {self.folder}; thetarbm train makes one")
         if len(matches) > 1:
-            raise InputError(f"{name!r} may be any of {', '.join(matches)}: write more of the id")
+            named, rest = matches[:MOST_NAMED], len(matches) - MOST_NAMED
+            more = f" or {rest} more" if rest > 0 else ""
+            raise InputError(f"{name!r} may be any of {', '.join(named)}{more}: write more of the id")
         return matches[0]
+
+    def _refuse_unfinished(self, wanted: str) -> None:
+        """Say so if what is wanted is a run that has a checkpoint and no record."""
+        for path in sorted(self.folder.glob("*/checkpoint.npz")):
+            if wanted and path.parent.name.startswith(wanted):
+                raise InputError(
+                    f"{path.parent.name} has no record yet: it is being trained or was cut off, and the command that "
+                    "began it goes on with it"
+                )
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
