@@ -16,3 +16,12 @@ class InputError(ThetaRBMError, ValueError):
     """What the user gave is wrong: an option, a file, a setting (exit code 2)."""
 
     exit_code = EXIT_USAGE
+
+
+def told(error: BaseException) -> str:
+    """Any error in one line, as a record or a report has it: our own as they are, others with their kind."""
+    if isinstance(error, ThetaRBMError):
+        return str(error)
+    kind = "out of memory" if isinstance(error, MemoryError) else type(error).__name__
+    detail = " ".join(str(error).split())
+    return f"{kind}: {detail}" if detail else kind

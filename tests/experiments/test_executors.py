@@ -16,7 +16,8 @@ from tests.experiments.runs import call, finish, place_of, record_of, spawn
 from tests.experiments.suites import FAILING, lasting, write_suite
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments import cluster
-from thetarbm_cli.experiments.cluster import DaskExecutor, Errand, run_errand
+from thetarbm_cli.experiments.cluster import DaskExecutor
+from thetarbm_cli.experiments.errands import Errand, run_errand
 from thetarbm_cli.experiments.executors import Executor, LocalExecutor
 from thetarbm_cli.experiments.plan import make_plan
 from thetarbm_cli.experiments.store import RunStore
@@ -108,9 +109,9 @@ def test_a_failure_while_measuring_is_recorded_and_forgotten_when_it_is_over(
     with monkeypatch.context() as patched:
         patched.setattr("thetarbm_cli.experiments.work.evaluate_run", refuse)
         (outcome,) = do_all(LocalExecutor(1), small_data, tmp_path, [job])
-    assert (outcome.state, outcome.error) == ("failed", "MemoryError: too large")
+    assert (outcome.state, outcome.error) == ("failed", "out of memory: too large")
     ((_, record),) = records_in(tmp_path).items()
-    assert (record["state"], record["error"]) == ("done", "MemoryError: too large")
+    assert (record["state"], record["error"]) == ("done", "out of memory: too large")
     (outcome,) = do_all(LocalExecutor(1), small_data, tmp_path, [job])
     ((_, record),) = records_in(tmp_path).items()
     assert (outcome.state, record["error"]) == ("done", None)

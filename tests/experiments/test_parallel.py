@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from functools import partial
 from multiprocessing import active_children
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.parallel import each
+from thetarbm_cli.experiments.parallel import Crew, LostProcessError, each, outcomes
 
 
 def square(number: int) -> tuple[int, int]:
@@ -19,6 +20,21 @@ def square(number: int) -> tuple[int, int]:
 def refuse_three(number: int) -> int:
     if number == 3:
         raise ThetaRBMError("three is too much")
+    return number
+
+
+def die_of_three(number: int) -> int:
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def crash(folder: Path, number: int) -> int:
+    """The first waits until the second has been reported, so that it is running when the second dies."""
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while number == 1 and not (folder / "reported").exists():
+        time.sleep(0.01)
     return number
 
 
@@ -54,4 +70,41 @@ def test_who_stops_asking_does_not_wait(tmp_path: Path) -> None:
     iteration = each(partial(linger, tmp_path), [0, 1, 2], 2)
     assert next(iteration) == (0, 0)
     iteration.close()
+    assert active_children() == []
+
+
+def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path: Path) -> None:
+    iteration = outcomes(partial(crash, tmp_path), [1, 2, 3, 4], 2, lambda result: True)
+    told = []
+    for number, result in iteration:
+        told.append(number)
+        if number == 2:
+            assert isinstance(result, LostProcessError)
+            (tmp_path / "reported").touch()
+        else:
+            assert result == number
+    assert sorted(told) == [1, 2, 3, 4]
+    assert told.index(2) < told.index(1)
+    assert active_children() == []
+
+
+def test_no_other_job_is_started_after_a_death_that_ends_it() -> None:
+    done = list(outcomes(die_of_three, [3, 3, 1, 1, 1, 1], 2))
+    assert [number for number, _ in done] == [3, 3]
+    with pytest.raises(LostProcessError, match="ended without a word"):
+        list(each(die_of_three, [1, 3], 2))
+
+
+def test_a_process_that_dies_while_it_is_idle_is_replaced() -> None:
+    crew = Crew(1)
+    try:
+        assert crew.result(crew.start(refuse_three, 1)) == 1
+        (process,) = active_children()
+        process.kill()
+        # The pool learns of it in a thread of its own.
+        while not crew.idle[0]._broken:
+            time.sleep(0.01)
+        assert crew.result(crew.start(refuse_three, 2)) == 2
+    finally:
+        crew.dismiss()
     assert active_children() == []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option, seeds_option, source_option, suite_option
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_WORK_DUE, InputError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @click.command("run")
-@click.argument("names", nargs=-1, metavar="[NAME]…")
+@click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=complete_names)
 @suite_option
 @profile_option
 @seeds_option
@@ -28,9 +29,21 @@ if TYPE_CHECKING:
 @click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at a time.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be run, and why; exit code 3 if anything.")
 @click.option("--keep-going", is_flag=True, help="Start other runs after one has failed.")
-@click.option("--force", multiple=True, metavar="NAME", help="Run this experiment or cell again.")
+@click.option(
+    "--force",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_names,
+    help="Run this experiment or cell again.",
+)
 @click.option("--retry-failed", is_flag=True, help="Try runs again that failed before.")
-@click.option("--executor", type=click.Choice(["local", "dask"]), default="local", show_default=True)
+@click.option(
+    "--executor",
+    type=click.Choice(["local", "dask"]),
+    default="local",
+    show_default=True,
+    help="Processes of this machine, or a Dask cluster.",
+)
 @click.option("--scheduler", metavar="ADDRESS", help="Dask: the scheduler's address [default: a local cluster].")
 @click.option(
     "--no-shared-folder",
@@ -120,7 +133,11 @@ class Display:
         name = f"{run.cells[0]} seed {run.seed}"
         clear = "\r\x1b[K" if self.on_terminal else ""
         if outcome.state == "failed":
-            click.echo(f"{clear}failed: {name}: {outcome.error}", err=True)
+            debug = click.get_current_context().find_root().params["debug"]
+            hint = "; --debug with --retry-failed shows the traceback" if outcome.traceback and not debug else ""
+            click.echo(f"{clear}failed: {name}: {outcome.error}{hint}", err=True)
+            if outcome.traceback and debug:
+                click.echo(outcome.traceback, err=True, nl=False)
         else:
             gamma = "" if outcome.gamma_test is None else f", γ {outcome.gamma_test:.4f}"
             numbers = f"{outcome.test_error_percent:.2f} %{gamma}, {outcome.seconds:.0f} s"

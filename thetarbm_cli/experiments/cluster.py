@@ -7,49 +7,25 @@ checkpoint on another. Workers that do not see it work in a folder of their own 
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
+import logging
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from thetarbm_cli import __version__, storage
+from thetarbm_cli import storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.errands import Delivery, Errand, run_errand
 from thetarbm_cli.experiments.executors import failed
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.store import RunRecord, RunStore
+from thetarbm_cli.experiments.parallel import LostProcessError
+from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.training_run import Workplace
-from thetarbm_cli.experiments.work import Job, Outcome, do_job
+from thetarbm_cli.experiments.work import Job, Outcome
 
 PATIENCE_SECONDS = 20
 
-
-@dataclass(frozen=True)
-class Errand:
-    """What a worker is told beside the job: the client's folders, backend and version.
-
-    Attributes
-    ----------
-    token : a file in the results folder; who sees it sees the folder. None if records are to be handed back
-    """
-
-    results: Path
-    data_dir: Path
-    backend_name: str
-    token: Path | None
-    version: str = __version__
-    algorithm: int = ALGORITHM
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """What a worker gives back: the outcome, and what the client has to store itself."""
-
-    outcome: Outcome
-    record: str | None = None
-    weights: bytes | None = None
+logger = logging.getLogger("thetarbm")
 
 
 @dataclass(frozen=True)
@@ -76,43 +52,35 @@ class DaskExecutor:
             yield from _deliveries(client, place, errand, jobs, keep_going)
 
 
-def run_errand(errand: Errand, job: Job) -> Delivery:
-    """Do a job on a worker."""
-    if (errand.version, errand.algorithm) != (__version__, ALGORITHM):
-        raise ThetaRBMError(
-            f"a worker has thetarbm {__version__} (algorithm {ALGORITHM}), the client {errand.version} "
-            f"(algorithm {errand.algorithm}); install the same on both"
-        )
-    if errand.token is not None and errand.token.is_file():
-        place = Workplace(errand.data_dir, RunStore(errand.results), errand.backend_name)
-        return Delivery(do_job(place, job))
-    with tempfile.TemporaryDirectory(prefix="thetarbm-") as folder:
-        place = Workplace(_own_data_dir(errand), RunStore(Path(folder)), errand.backend_name)
-        outcome = do_job(place, job)
-        names = place.store.identifiers()
-        if not names:
-            return Delivery(outcome)
-        weights = place.store.weights_path(names[0])
-        return Delivery(
-            outcome,
-            (place.store.path(names[0]) / "run.json").read_text(encoding="utf-8"),
-            weights.read_bytes() if weights.is_file() else None,
-        )
-
-
-def _own_data_dir(errand: Errand) -> Path:
-    """The client's data folder if it is here too, else this machine's own."""
-    import platformdirs
-
-    given = os.environ.get("THETARBM_DATA_DIR")
-    if given:
-        return Path(given)
-    return errand.data_dir if errand.data_dir.is_dir() else platformdirs.user_cache_path("thetarbm")
-
-
 def _deliveries(
     client: Any, place: Workplace, errand: Errand, jobs: Sequence[Job], keep_going: bool
 ) -> Iterator[tuple[Job, Outcome]]:
+    """Outcomes as they come.
+
+    Dask blames the death of a worker on all that waited there. Jobs that it gives up are therefore tried once more,
+    each alone, when all others are done: one whose workers die again is to blame itself.
+    """
+    suspects: list[Job] = []
+    for job, outcome in _outcomes(client, place, errand, jobs):
+        if isinstance(outcome, LostProcessError) and len(jobs) > 1:
+            logger.warning("the workers of %s died; it is tried once more after the others", job.labels[0])
+            suspects.append(job)
+            continue
+        ended = outcome if isinstance(outcome, Outcome) else failed(place, job, outcome)
+        yield job, ended
+        if ended.state == "failed" and not keep_going:
+            return
+    for suspect in suspects:
+        for ending in _deliveries(client, place, errand, [suspect], keep_going):
+            yield ending
+            if ending[1].state == "failed" and not keep_going:
+                return
+
+
+def _outcomes(
+    client: Any, place: Workplace, errand: Errand, jobs: Sequence[Job]
+) -> Iterator[tuple[Job, Outcome | Exception]]:
+    """Give jobs to the cluster and yield each with what came of it; who stops asking cancels the rest."""
     from distributed import as_completed
 
     # A job is never pure for Dask: the store decides what is done already.
@@ -123,31 +91,34 @@ def _deliveries(
                 if client.status != "running":
                     raise ThetaRBMError("the connection to the scheduler was lost; the same command goes on from here")
                 continue
-            outcome = _receive(place, future)
-            yield futures[future], outcome
-            if outcome.state == "failed" and not keep_going:
-                waiting = [other for other in futures if not other.done()]
-                client.cancel(waiting)
-                return
+            yield futures[future], _receive(place, future)
     finally:
         with contextlib.suppress(Exception):
             client.cancel([future for future in futures if not future.done()])
 
 
-def _receive(place: Workplace, future: Any) -> Outcome:
-    """The outcome of a future; what was handed back is stored."""
-    error = future.exception()
-    if error is not None:
-        return failed(error)
-    delivery: Delivery = future.result()
-    if delivery.record is not None:
-        record = RunRecord.model_validate_json(delivery.record)
-        with place.store.locked(record.run):
-            if delivery.weights is not None:
-                storage.write_bytes(place.store.weights_path(record.run), delivery.weights)
-            place.store.save(record)
-            place.store.remove_checkpoint(record.run)
+def _receive(place: Workplace, future: Any) -> Outcome | Exception:
+    """The outcome of a future, or its error; what was handed back is stored."""
+    from distributed import KilledWorker
+
+    try:
+        delivery: Delivery = future.result()
+        if delivery.record is not None:
+            _store(place, delivery.record, delivery.weights)
+    except KilledWorker:
+        return LostProcessError()
+    except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
+        return error
     return delivery.outcome
+
+
+def _store(place: Workplace, text: str, weights: bytes | None) -> None:
+    record = RunRecord.model_validate_json(text)
+    with place.store.locked(record.run):
+        if weights is not None:
+            storage.write_bytes(place.store.weights_path(record.run), weights)
+        place.store.save(record)
+        place.store.remove_checkpoint(record.run)
 
 
 @contextlib.contextmanager

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.errors import InputError, told
 from thetarbm_cli.experiments.parallel import outcomes
 from thetarbm_cli.experiments.training_run import Workplace
-from thetarbm_cli.experiments.work import Job, Outcome, do_job
-
-LOST_PROCESS = "its process ended without a word, as when memory runs out; fewer jobs at once need less"
+from thetarbm_cli.experiments.work import Job, Outcome, do_job, note_failure
 
 
 class Executor(Protocol):
@@ -26,7 +23,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Processes on this machine; one of them is this one."""
+    """Processes on this machine; a single one is this one."""
 
     processes: int = 1
 
@@ -34,18 +31,14 @@ class LocalExecutor:
         """Yield each job with its outcome."""
 
         def goes_on(result: Outcome | Exception) -> bool:
-            if isinstance(result, BrokenProcessPool):
-                return False
             return keep_going or (isinstance(result, Outcome) and result.state != "failed")
 
         for job, result in outcomes(partial(do_job, place), jobs, self.processes, goes_on):
-            yield job, result if isinstance(result, Outcome) else failed(result)
+            yield job, result if isinstance(result, Outcome) else failed(place, job, result)
 
 
-def failed(error: BaseException) -> Outcome:
-    """The outcome of a job that ended with an exception instead of one."""
-    if isinstance(error, BrokenProcessPool):
-        message = LOST_PROCESS
-    else:
-        message = str(error) if isinstance(error, ThetaRBMError) else f"{type(error).__name__}: {error}"
-    return Outcome("failed", None, message, 0.0)
+def failed(place: Workplace, job: Job, error: BaseException) -> Outcome:
+    """The outcome of a job that ended with an exception instead of one; it is recorded from here."""
+    message = told(error)
+    run = note_failure(place, job, message, anew=not isinstance(error, InputError))
+    return Outcome("failed", run, message, 0.0)

@@ -6,12 +6,25 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from typing import TypeVar
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, TypeVar
+
+from thetarbm_cli.errors import ThetaRBMError
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+
+LOST_PROCESS = "its process ended without a word, as when memory runs out; fewer jobs at once need less"
+
+
+class LostProcessError(ThetaRBMError):
+    """The process of a job died (it crashed, or was killed) before it gave a result."""
+
+    def __init__(self) -> None:
+        super().__init__(LOST_PROCESS)
 
 
 def each(function: Callable[[Job], Result], jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Result]]:
@@ -34,6 +47,8 @@ def outcomes(
 ) -> Iterator[tuple[Job, Result | Exception]]:
     """Yield every job with its result, or the exception that it ended with, as it is done.
 
+    A process that dies is a `LostProcessError` of its own job; the others are not touched.
+
     Parameters
     ----------
     goes_on : callable
@@ -46,38 +61,90 @@ def outcomes(
             if not goes_on(result):
                 return
         return
-    context = multiprocessing.get_context("spawn")
     before = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=context, initializer=_settle) as pool:
-        futures = {pool.submit(function, job): job for job in jobs}
+    crew = Crew(min(processes, len(jobs)))
+    try:
+        yield from _side_by_side(crew, function, deque(jobs), goes_on)
+    except BaseException:
+        # The jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing.
+        for process in set(multiprocessing.active_children()) - before:
+            process.terminate()
+        raise
+    finally:
+        crew.dismiss()
+
+
+class Crew:
+    """Processes, each in a pool of its own: one that dies breaks its pool, and with it no other's job."""
+
+    def __init__(self, processes: int) -> None:
+        self.idle = [_pool() for _ in range(processes)]
+        self.busy: dict[Future[Any], ProcessPoolExecutor] = {}
+
+    def start(self, function: Callable[[Job], Result], job: Job) -> Future[Result]:
+        """Give a job to an idle process, or to a new one if it has died meanwhile."""
+        pool = self.idle.pop()
         try:
-            for future in as_completed(futures):
-                if future.cancelled():
-                    continue
-                result = _result(future)
-                if not goes_on(result):
-                    for waiting in futures:
-                        waiting.cancel()
-                yield futures[future], result
-        except (KeyboardInterrupt, GeneratorExit):
-            # The jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing.
-            for process in set(multiprocessing.active_children()) - before:
-                process.terminate()
-            raise
-        finally:
+            future = pool.submit(function, job)
+        except BrokenProcessPool:
+            pool.shutdown()
+            pool = _pool()
+            future = pool.submit(function, job)
+        self.busy[future] = pool
+        return future
+
+    def result(self, future: Future[Result]) -> Result | Exception:
+        """What a finished job gave; its process is idle again, or replaced if it died."""
+        pool = self.busy.pop(future)
+        try:
+            result: Result | Exception = future.result()
+        except BrokenProcessPool:
+            pool.shutdown()
+            pool, result = _pool(), LostProcessError()
+        except Exception as error:  # noqa: BLE001  it is the caller's to judge
+            result = error
+        self.idle.append(pool)
+        return result
+
+    def dismiss(self) -> None:
+        """End all processes."""
+        for pool in [*self.idle, *self.busy.values()]:
             pool.shutdown(cancel_futures=True)
+
+
+def _side_by_side(
+    crew: Crew,
+    function: Callable[[Job], Result],
+    waiting: deque[Job],
+    goes_on: Callable[[Result | Exception], bool],
+) -> Iterator[tuple[Job, Result | Exception]]:
+    running: dict[Future[Result], Job] = {}
+    finished: list[tuple[Job, Result | Exception]] = []
+    while True:
+        while waiting and crew.idle:
+            job = waiting.popleft()
+            running[crew.start(function, job)] = job
+        # Only now: whoever asks may take long until they ask again, and nobody is to be idle meanwhile.
+        yield from finished
+        if not running:
+            return
+        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        finished = []
+        for future in done:
+            result = crew.result(future)
+            finished.append((running.pop(future), result))
+        if not all(goes_on(result) for _, result in finished):
+            waiting.clear()
+
+
+def _pool() -> ProcessPoolExecutor:
+    """A pool of one process, which starts with its first job."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_settle)
 
 
 def _attempt(function: Callable[[Job], Result], job: Job) -> Result | Exception:
     try:
         return function(job)
-    except Exception as error:  # noqa: BLE001  it is the caller's to judge
-        return error
-
-
-def _result(future: Future[Result]) -> Result | Exception:
-    try:
-        return future.result()
     except Exception as error:  # noqa: BLE001  it is the caller's to judge
         return error
 

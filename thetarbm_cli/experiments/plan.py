@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
-from thetarbm_cli.data.prepared import prepared_checksum
-from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.cells import Cell
 from thetarbm_cli.experiments.evaluation import is_measured
 from thetarbm_cli.experiments.reasons import changes
-from thetarbm_cli.experiments.settings import ALGORITHM, DataSettings, RunSettings, run_id
+from thetarbm_cli.experiments.rundata import prepared_checksums
+from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, run_id
 from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.training_run import Workplace
 
@@ -116,7 +116,10 @@ def make_plan(
                 forced=force or (shared is not None and shared.forced),
             )
             plan[key] = planned
-    checksums = {settings: _checksums(place, settings) for settings in {run.settings.data for run in plan.values()}}
+    checksums = {
+        settings: prepared_checksums(place.data_dir, settings)
+        for settings in {run.settings.data for run in plan.values()}
+    }
     fitting = {cell.name: cell for cell in cells}
     return [_judge(place, run, fitting[run.cells[0]], records, checksums[run.settings.data]) for run in plan.values()]
 
@@ -175,18 +178,6 @@ def _is_older(record: RunRecord, run: PlannedRun) -> bool:
     """Whether a record was made for the same cell and seed, on images of the same source."""
     same_source = record.settings.data.source == run.settings.data.source
     return same_source and record.seed == run.seed and bool(set(record.cells) & set(run.labels))
-
-
-def _checksums(place: Workplace, data: DataSettings) -> dict[str, str] | None:
-    """Checksums of the prepared data behind a run, from its sidecars; None if it is not prepared here."""
-    try:
-        tested = prepared_checksum(place.data_dir, "mnist-rot", data.source, seed=data.seed)
-        learned = tested
-        if data.train_on == "mnist" and data.source in ("generated", "official"):
-            learned = prepared_checksum(place.data_dir, "mnist", "shipped", seed=data.seed)
-    except ThetaRBMError:
-        return None
-    return {"train": learned, "test": tested} if learned and tested else None
 
 
 def _on_data(record: RunRecord, checksums: dict[str, str] | None) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.prepared import Prepared, prepare
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.data.prepared import Prepared, list_prepared, prepare, prepared_checksum
+from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.settings import DataSettings
 
 Part = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -64,6 +64,31 @@ def load_data(data_dir: Path, settings: DataSettings, progress: Callable[[int, i
     counts = (settings.train, settings.valid, settings.test)
     subset = learned.subset(*counts)
     return RunData(subset, subset if tested is learned else tested.subset(*counts))
+
+
+def described_data(data_dir: Path, settings: DataSettings) -> dict[str, dict[str, Any]] | None:
+    """What a record says of the data, from what lies beside prepared files alone; None if it is not prepared here."""
+    checksums = prepared_checksums(data_dir, settings)
+    entries = {entry["sha256"]: entry for entry in list_prepared(data_dir)}
+    if checksums is None or not entries.keys() >= set(checksums.values()):
+        return None
+    found = {role: entries[checksum] for role, checksum in checksums.items()}
+    return {
+        role: {"dataset": entry["dataset"], "source": _source_name(entry["source"]), "sha256": entry["sha256"]}
+        for role, entry in found.items()
+    }
+
+
+def prepared_checksums(data_dir: Path, settings: DataSettings) -> dict[str, str] | None:
+    """Checksums of the prepared data by its role, from its sidecars; None if it is not prepared here."""
+    try:
+        tested = prepared_checksum(data_dir, "mnist-rot", settings.source, seed=settings.seed)
+        learned = tested
+        if settings.train_on == "mnist" and settings.source in ("generated", "official"):
+            learned = prepared_checksum(data_dir, "mnist", "shipped", seed=settings.seed)
+    except ThetaRBMError:
+        return None
+    return {"train": learned, "test": tested} if learned and tested else None
 
 
 def _part_of(data: Prepared, name: Any) -> Part:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.errors import InputError, told
 from thetarbm_cli.experiments.checkpoints import Checkpointer
 from thetarbm_cli.experiments.environment import describe_environment, peak_memory_megabytes
 from thetarbm_cli.experiments.perturbation import perturb
@@ -64,7 +64,8 @@ def train_run(
     Raises
     ------
     ThetaRBMError
-        If training diverges; the run is then recorded as failed and keeps its last checkpoint.
+        If training diverges; the run is then recorded as failed and keeps its last checkpoint. So it is after any
+        other error, such as a lack of memory.
     """
     store = place.store
     data = load_data(place.data_dir, settings.data, on_data)
@@ -76,6 +77,11 @@ def train_run(
         if force:
             store.remove_checkpoint(run)
         return TrainedRun(_train(place, settings, seed, run, data, stored, on_epoch), cached=False)
+
+
+def seeds_by_axis(settings: RunSettings, seed: int) -> dict[str, Any]:
+    """What the record says of the seeds of each axis."""
+    return {"data": settings.data.seed, **{axis: [seed, i] for i, axis in enumerate(AXES) if i}}
 
 
 def is_usable(store: RunStore, record: RunRecord) -> bool:
@@ -120,7 +126,7 @@ def _train(
             settings=settings,
             parameters=settings.complete_parameters,
             seed=seed,
-            seeds={"data": settings.data.seed, **{axis: [seed, i] for i, axis in enumerate(AXES) if i}},
+            seeds=seeds_by_axis(settings, seed),
             data=data.describe(),
             environment=describe_environment(backend),
             history=[asdict(epoch) for epoch in history],
@@ -139,8 +145,8 @@ def _train(
     except InputError:
         # What the user gave is wrong: there is no run that could have failed.
         raise
-    except ThetaRBMError as error:
-        store.save(record("failed", error=str(error)))
+    except Exception as error:
+        store.save(record("failed", error=told(error)))
         raise
     history[:] = model.history_
     checksum = store.save_weights(run, model.to_arrays())

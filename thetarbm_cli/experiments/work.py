@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.backend import select_backend
+from thetarbm_cli.errors import InputError, ThetaRBMError, told
+from thetarbm_cli.experiments.environment import describe_environment
 from thetarbm_cli.experiments.evaluation import evaluate_run
 from thetarbm_cli.experiments.plan import PlannedRun
-from thetarbm_cli.experiments.settings import RunSettings
-from thetarbm_cli.experiments.training_run import Workplace, train_run
+from thetarbm_cli.experiments.rundata import described_data
+from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, run_id
+from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.training_run import Workplace, seeds_by_axis, train_run
+
+logger = logging.getLogger("thetarbm")
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,17 +30,23 @@ class Job:
     seed: int
     labels: tuple[str, ...]
     with_gamma: bool
+    offsets: tuple[float, ...]
     force: bool
 
     @classmethod
     def of(cls, planned: PlannedRun) -> Job:
         """The job of a planned run."""
-        return cls(planned.settings, planned.seed, planned.labels, planned.with_gamma, planned.forced)
+        return cls(planned.settings, planned.seed, planned.labels, planned.with_gamma, planned.offsets, planned.forced)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended."""
+    """How a job ended.
+
+    Attributes
+    ----------
+    traceback : of an error that is not one of ours, for --debug
+    """
 
     state: Literal["done", "cached", "failed"]
     run: str | None
@@ -40,36 +54,84 @@ class Outcome:
     seconds: float
     test_error_percent: float | None = None
     gamma_test: float | None = None
+    traceback: str | None = None
 
 
 def do_job(place: Workplace, job: Job) -> Outcome:
-    """Train and measure; an error is recorded where there is a record, and told."""
+    """Train and measure; an error, whatever it is, is recorded and told."""
     started = time.perf_counter()
-    run = None
     try:
         trained = train_run(place, job.settings, job.seed, force=job.force)
         run = trained.record.run
-        record, measured = evaluate_run(place, run, with_gamma=job.with_gamma, force=job.force)
+        record, measured = evaluate_run(
+            place, run, with_gamma=job.with_gamma, more_offsets=job.offsets, force=job.force
+        )
+        _note(place, run, job.labels, None)
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
-        message = str(error) if isinstance(error, ThetaRBMError) else f"{type(error).__name__}: {error}"
-        _note(place, run, job.labels, message)
-        return Outcome("failed", run, message, time.perf_counter() - started)
-    _note(place, run, job.labels, None)
-    metrics = record.metrics or {}
-    return Outcome(
-        "cached" if trained.cached and measured else "done",
-        run,
-        None,
-        time.perf_counter() - started,
-        metrics["svm"]["test_error_percent"],
-        metrics.get("gamma", {}).get("test", {}).get("mean"),
+        message, wrong_input = told(error), isinstance(error, InputError)
+        trace = None if isinstance(error, ThetaRBMError) else traceback.format_exc()
+    else:
+        metrics = record.metrics or {}
+        return Outcome(
+            "cached" if trained.cached and measured else "done",
+            run,
+            None,
+            time.perf_counter() - started,
+            metrics["svm"]["test_error_percent"],
+            metrics.get("gamma", {}).get("test", {}).get("mean"),
+        )
+    # Out here the error is gone, and with it the arrays that it held: if memory ran out, there is some again.
+    failed = note_failure(place, job, message, anew=not wrong_input)
+    return Outcome("failed", failed, message, time.perf_counter() - started, traceback=trace)
+
+
+def note_failure(place: Workplace, job: Job, error: str, *, anew: bool = True) -> str | None:
+    """Record that a job failed, if its data is prepared here: without, its run has no name.
+
+    Parameters
+    ----------
+    anew : whether a record is made where there is none. Not after a wrong input: there is no run that could have failed
+
+    Returns
+    -------
+    The run
+    """
+    try:
+        data = described_data(place.data_dir, job.settings.data)
+        if data is None:
+            return None
+        run = run_id(job.settings, {role: each["sha256"] for role, each in data.items()}, job.seed)
+        # Another process may have taken up what a dead one left, and will say itself how it ends.
+        if not place.store.is_held(run):
+            if anew and place.store.load(run) is None:
+                place.store.save(_record_of_failure(place, job, run, data))
+            _note(place, run, job.labels, error)
+    except Exception as problem:  # noqa: BLE001  that it cannot be recorded must not hide the failure itself
+        logger.warning("a failed run of %s cannot be recorded: %s", job.labels[0], told(problem))
+        return None
+    return run
+
+
+def _record_of_failure(place: Workplace, job: Job, run: str, data: dict[str, dict[str, Any]]) -> RunRecord:
+    """The record of a run that could not write its own: its process was lost, or it failed before it trained."""
+    return RunRecord(
+        algorithm=ALGORITHM,
+        run=run,
+        state="failed",
+        settings=job.settings,
+        parameters=job.settings.complete_parameters,
+        seed=job.seed,
+        seeds=seeds_by_axis(job.settings, job.seed),
+        data=data,
+        environment=describe_environment(select_backend(place.backend_name)),
+        history=[],
+        timings={},
+        peak_memory_megabytes=0.0,
     )
 
 
-def _note(place: Workplace, run: str | None, labels: Sequence[str], error: str | None) -> None:
-    """Write into the record which cells it was made for, and what went wrong when it was measured."""
-    if run is None:
-        return
+def _note(place: Workplace, run: str, labels: Sequence[str], error: str | None) -> None:
+    """Write into the record which cells it was made for, and what went wrong."""
     with place.store.locked(run):
         record = place.store.load(run)
         if record is None:
