@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.experiments.suites import write_suite
+from tests.reporting.numbers import numbers
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.reporting.latex import escape, to_latex
+from thetarbm_cli.reporting.tables import TABLES, Table, build
+from thetarbm_cli.reporting.values import collect
+
+# What a user's suite may say, and what LaTeX would take for something else.
+HOSTILE = "[3cm] 50 % of a_b & {c} \\ #1 $x$ ~ ^ <b>|*"
+
+
+def hostile_table(folder: Path, experiments: str) -> Table:
+    """Table 1 of a suite whose labels are chosen to break it."""
+    text = f"format: 1\ntitle: t\nprofiles: {{paper: {{}}}}\nexperiments:\n{experiments}"
+    (found,) = collect(load_suite(write_suite(folder, text)).cells(), [])
+    return build("1", found)
+
+
+def hostile_tables(folder: Path) -> dict[str, str]:
+    quoted = "'" + HOSTILE + "'"
+    grid = f"  - {{name: a, label: {quoted}, model: rbm, grid: {{sparsity: [0.3]}}, tables: ['1']}}\n"
+    starred = "  - {name: b, label: '* Schölkopf’s 漢 ± 40°', model: theta, grid: {sparsity: [0.3]}, tables: ['1']}\n"
+    control = f"  - {{name: c, label: {quoted}, about: {quoted}, model: pixels, measures: [error], tables: ['1']}}\n"
+    return {
+        "all": to_latex(hostile_table(folder, grid + starred + control)),
+        "controls alone": to_latex(hostile_table(folder, control)),
+    }
+
+
+def assert_well_formed(text: str) -> None:
+    """What TeX would refuse, looked for without TeX."""
+    assert text.isascii()
+    assert text.startswith("\\documentclass")
+    begun: list[str] = []
+    for what, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+        if what == "begin":
+            begun.append(name)
+        else:
+            assert begun.pop() == name
+    assert begun == []
+    plain = re.sub(r"\\[\\{}%&#_$]", "", text.replace("\\\\\n", "\n"))
+    depth = 0
+    for letter in plain:
+        depth += (letter == "{") - (letter == "}")
+        assert depth >= 0
+    assert depth == 0
+    assert not set("%#~") & set(plain)
+    outside = re.sub(r"\$[^$\n]*\$", "", plain)
+    assert "$" not in outside
+    assert "^" not in re.sub(r"\\\^\{", "", outside)
+    assert "_" not in outside
+    columns = len(re.search(r"\\begin\{tabular\}\{@\{\}(lc+)@\{\}\}", text)[1])  # type: ignore[index]
+    body = text[text.index("\\toprule") : text.index("\\bottomrule")]
+    rows = [line for line in body.splitlines() if line.endswith(" \\\\")]
+    assert len(rows) >= 2
+    for row in rows:
+        spans = [int(width) for width in re.findall(r"\\multicolumn\{(\d+)\}", row)]
+        assert len(re.findall(r"(?<!\\)&", row)) + 1 + sum(width - 1 for width in spans) == columns
+        assert not row.startswith(("*", "["))
+    others = [line for line in body.splitlines() if line not in rows]
+    assert all(re.fullmatch(r"\\(top|mid)rule|(\\cmidrule\(lr\)\{\d+-\d+\} ?)+", line) for line in others)
+    for start, end in re.findall(r"\\cmidrule\(lr\)\{(\d+)-(\d+)\}", body):
+        assert 2 <= int(start) <= int(end) <= columns
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_the_paper_are_well_formed(name: str) -> None:
+    text = to_latex(build(name, numbers()))
+    assert_well_formed(text)
+    assert "\\usepackage{booktabs}" in text
+    assert text.count("\\toprule") == text.count("\\bottomrule") == 1
+
+
+def test_what_a_suite_may_say_is_well_formed(tmp_path: Path) -> None:
+    for text in hostile_tables(tmp_path).values():
+        assert_well_formed(text)
+
+
+def test_escaped_characters() -> None:
+    assert escape("50 % of a_b & {c} \\ #1 $x$ ~ ^ θ") == (
+        r"50 \% of a\_b \& \{c\} \textbackslash{} \#1 \$x\$ \textasciitilde{} \textasciicircum{} $\theta$"
+    )
+    assert escape("<b>|*") == r"\textless{}b\textgreater{}\textbar{}*"
+    assert escape("Schölkopf, café, Å, ç") == r"Sch\"{o}lkopf, caf\'{e}, \r{A}, \c{c}"
+    assert escape("a\n\n b 漢") == "a b ?"
+
+
+@given(st.text())
+def test_any_text_becomes_one_line_of_ascii_with_even_braces(text: str) -> None:
+    escaped = escape(text)
+    assert escaped.isascii()
+    assert escaped.isprintable()
+    plain = re.sub(r"\\[{}%&#_$]", "", escaped)
+    assert plain.count("{") == plain.count("}")
+    assert plain.count("$") % 2 == 0
+
+
+def compiled(folder: Path, text: str) -> str:
+    """Compile with whichever TeX there is; what it said."""
+    (folder / "table.tex").write_text(text, encoding="utf-8")
+    program = shutil.which("pdflatex") or shutil.which("tectonic")
+    assert program is not None, "make test-latex says what to install"
+    options = ["-interaction=nonstopmode", "-halt-on-error"] if program.endswith("pdflatex") else []
+    done = subprocess.run(
+        [program, *options, "table.tex"], cwd=folder, capture_output=True, encoding="latin-1", timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (folder / "table.pdf").read_bytes().startswith(b"%PDF")
+    return done.stdout + done.stderr
+
+
+@pytest.mark.latex
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_the_paper_compile_and_fit_on_their_page(name: str, tmp_path: Path) -> None:
+    said = compiled(tmp_path, to_latex(build(name, numbers())))
+    for word in ("Overfull", "Missing character", "Font Warning"):
+        assert word not in said
+
+
+@pytest.mark.latex
+def test_what_a_suite_may_say_compiles(tmp_path: Path) -> None:
+    for text in hostile_tables(tmp_path).values():
+        compiled(tmp_path, text)
