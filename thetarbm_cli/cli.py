@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import signal
 import sys
 import traceback
@@ -12,11 +13,15 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from thetarbm_cli import __version__
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError
 
 logger = logging.getLogger("thetarbm")
+
+# Set by the script of a shell that asks what may follow, or wants the script itself.
+COMPLETION_VARIABLE = "_THETARBM_COMPLETE"
 
 # name -> (module in thetarbm_cli.commands, first line of the help)
 COMMANDS = {
@@ -28,6 +33,9 @@ COMMANDS = {
     "run": ("run", "Make the runs of the suite that are missing."),
     "status": ("status", "What of the suite is done, and why the rest is not."),
     "tables": ("tables", "The paper's tables and the verdicts, from the records."),
+    "report": ("report", "One HTML page with everything, for a browser."),
+    "show": ("show", "One run at a glance: settings, numbers, history, files."),
+    "figures": ("figures", "Figures of what was measured and learned."),
     "clean": ("clean", "Remove stale runs, or the weights."),
     "verify": ("verify", "Check the paper's lemma and theorem numerically."),
     "bench": ("bench", "Measure speed as ratios, side by side with other libraries."),
@@ -69,6 +77,13 @@ class CommandGroup(click.Group):
         module = importlib.import_module(f"thetarbm_cli.commands.{COMMANDS[cmd_name][0]}")
         command: click.Command = module.command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Commands from the table above, and options."""
+        commands = [
+            CompletionItem(name, help=summary) for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table above, without importing any of them."""
@@ -141,13 +156,19 @@ def main(arguments: list[str] | None = None) -> None:
     logger.propagate = False
     # A cluster ends a job with SIGTERM: treat it as Ctrl-C, so that nothing is left half written.
     signal.signal(signal.SIGTERM, _interrupt)
+    if COMPLETION_VARIABLE in os.environ:
+        from thetarbm_cli.commands.completion import register_shells
+
+        register_shells()
     sys.exit(_invoke((sys.argv[1:] if arguments is None else arguments) or ["--help"]))
 
 
 def _invoke(arguments: list[str]) -> int:
     """Call the root command and turn whatever happens into an exit code."""
     try:
-        result: Any = root.main(args=arguments, prog_name="thetarbm", standalone_mode=False)
+        result: Any = root.main(
+            args=arguments, prog_name="thetarbm", complete_var=COMPLETION_VARIABLE, standalone_mode=False
+        )
     except CommandError as error:
         click.echo(f"error: {error}", err=True)
         return error.exit_code

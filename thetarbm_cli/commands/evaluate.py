@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 from thetarbm_cli.errors import EXIT_FAILED, InputError, ThetaRBMError
 
@@ -17,7 +18,7 @@ logger = logging.getLogger("thetarbm")
 
 
 @click.command("evaluate")
-@click.argument("runs", nargs=-1, metavar="RUN…")
+@click.argument("runs", nargs=-1, metavar="RUN…", shell_complete=complete_runs)
 @click.option("--all", "every", is_flag=True, help="Every finished run in the results folder.")
 @click.option("--offset", type=float, default=20.0, show_default=True, help="Δ of the γ-score's rotations, in degrees.")
 @click.option("--grid-search", is_flag=True, help="Also choose C and γ of the SVM on the validation images.")
@@ -53,14 +54,14 @@ def command(
                 offset=offset,
                 search=grid_search,
                 force=force,
-                on_step=lambda step, name=name: session.say(f"{name}: {step}"),  # type: ignore[misc]
+                watch=lambda step, name=name: session.progress(f"{name}: {step}"),  # type: ignore[misc]
             )
         except ThetaRBMError as error:
             if not every:
                 raise
             logger.warning("%s", error)
             continue
-        rows.append(summary(record, cached))
+        rows.append(summary(record, cached, offset))
     if as_json:
         emit_json({"runs": rows})
     else:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.session import Session, pass_session
 
 
 @click.command("features")
-@click.argument("run")
+@click.argument("run", shell_complete=complete_runs)
 @click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.npz to write.")
 @click.option(
     "--images",

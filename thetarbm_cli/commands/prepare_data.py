@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from thetarbm_cli.commands.completion import complete_sources
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ MOST_CLASSES_SHOWN = 12
     "--source",
     default="generated",
     show_default=True,
+    shell_complete=complete_sources,
     metavar="generated|official|FILE.npz",
     help="Where mnist-rot comes from, or your own images: arrays images, labels and perhaps split.",
 )

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from thetarbm_cli.commands.completion import complete_profiles, complete_sources
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -25,14 +27,22 @@ def suite_option(command: Command) -> Command:
 def profile_option(command: Command) -> Command:
     """Choose the size of the runs."""
     option = click.option(
-        "--profile", default="paper", show_default=True, help="Size of the runs: paper, quick, tiny, or your own."
+        "--profile",
+        default="paper",
+        show_default=True,
+        shell_complete=complete_profiles,
+        help="Size of the runs: paper, quick, tiny, or your own.",
     )
     return option(command)
 
 
 def source_option(command: Command) -> Command:
     """Choose where the images come from."""
-    option = click.option("--source", help="Source of the images instead of the suite's: official, or FILE.npz.")
+    option = click.option(
+        "--source",
+        shell_complete=complete_sources,
+        help="Source of the images instead of the suite's: official, or FILE.npz.",
+    )
     return option(command)
 
 

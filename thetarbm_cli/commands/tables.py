@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 @click.command("tables")
 @click.option(
-    "--table", type=click.Choice(["1", "2", "3", "mnist", "all"]), default="all", show_default=True, help="Which table."
+    "--table",
+    type=click.Choice(["1", "2", "3", "mnist", "ablation", "all"]),
+    default="all",
+    show_default=True,
+    help="Which table.",
 )
 @click.option(
     "--format",

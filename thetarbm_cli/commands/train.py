@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from thetarbm_cli.commands.completion import complete_sources
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 
 if TYPE_CHECKING:
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
     help="What learns; pixels and aligned-pixels are controls that learn nothing.",
 )
 @click.option("--sparsity", type=float, help="Target of the mean activation [default: 0.3].")
-@click.option("--profile", type=click.Choice(["paper", "quick", "tiny"]), default="paper", show_default=True)
+@click.option(
+    "--profile",
+    type=click.Choice(["paper", "quick", "tiny"]),
+    default="paper",
+    show_default=True,
+    help="Size of the run.",
+)
 @click.option(
     "--preset",
     type=click.Choice(["paper", "reference"]),
@@ -31,11 +38,18 @@ if TYPE_CHECKING:
     show_default=True,
     help="Settings of the paper, or (tirbm) of the TI-RBM's authors.",
 )
-@click.option("--train-on", type=click.Choice(["mnist-rot", "mnist"]), default="mnist-rot", show_default=True)
+@click.option(
+    "--train-on",
+    type=click.Choice(["mnist-rot", "mnist"]),
+    default="mnist-rot",
+    show_default=True,
+    help="What it learns from; it is tested on mnist-rot.",
+)
 @click.option(
     "--source",
     default="generated",
     show_default=True,
+    shell_complete=complete_sources,
     help="Where the images come from: generated, official or your FILE.npz.",
 )
 @click.option("--tensor", type=click.Choice(["full", "tied"]), help="theta: S slices, or one matrix [default: tied].")
@@ -46,7 +60,9 @@ if TYPE_CHECKING:
 )
 @click.option("--epochs", type=int, help="Passes over the training images [default: 30].")
 @click.option("--hidden", type=int, help="Hidden units [default: 500].")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of weights, batches and sampling."
+)
 @click.option(
     "--set",
     "assignments",

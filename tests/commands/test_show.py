@@ -1,0 +1,320 @@
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.runs import MODELS, Command, files_in, record_of, rewrite, run_of
+from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.settings import ALGORITHM
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.suitefile import shipped_path
+
+PUBLISHED = {
+    "theta": {"test_error_percent": 10.31, "gamma_train": 0.9, "gamma_test": 0.9062},
+    "orbm": {"test_error_percent": 15.61, "gamma_train": 0.1754, "gamma_test": 0.1782},
+    "pixels": {},
+}
+
+
+@pytest.fixture
+def results(evaluated: Path, tmp_path: Path) -> Path:
+    """A copy of the measured runs, where the command looks for them."""
+    shutil.copytree(evaluated, tmp_path / "results")
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def theta(results: Path) -> str:
+    return run_of(results, "theta")
+
+
+def section(text: str, label: str) -> list[str]:
+    """Lines of one part of the sheet."""
+    lines: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if line[:12].strip():
+            inside = line[:12].strip() == label
+        if inside:
+            lines.append(line[12:])
+    return lines
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_json_says_what_the_record_says(thetarbm: Command, results: Path, model: str) -> None:
+    run = run_of(results, model)
+    record = record_of(results, run)
+    sheet = thetarbm("show", run, "--json").json
+    for field in ("run", "state", "error", "seed", "algorithm", "timings", "environment", "peak_memory_megabytes"):
+        assert sheet[field] == record[field]
+    assert sheet["model"] == model
+    assert sheet["settings"] == record["settings"]["parameters"]
+    assert sheet["data"]["test"] == record["data"]["test"]
+    assert sheet["data"]["images"] == {"train": 300, "valid": 100, "test": 300}
+    for curve in ("reconstruction_error", "mean_activation"):
+        assert sheet["history"][curve] == [epoch[curve] for epoch in record["history"]]
+    assert sheet["epochs"] == len(record["history"])
+    assert sheet["path"] == str(results / "runs" / run)
+    assert {file["name"]: file["bytes"] for file in sheet["files"]} == {
+        name: (results / "runs" / run / name).stat().st_size for name in ("run.json", "weights.npz")
+    }
+    assert sheet["weights"] == "there"
+
+
+@pytest.mark.parametrize("model", PUBLISHED)
+def test_numbers_stand_beside_the_published_ones(thetarbm: Command, results: Path, model: str) -> None:
+    run = run_of(results, model)
+    metrics = record_of(results, run)["metrics"]
+    expected = {}
+    for ending, part in (("", metrics), ("_unaligned", metrics.get("unaligned"))):
+        if part:
+            expected[f"test_error_percent{ending}"] = part["svm"]["test_error_percent"]
+            expected[f"gamma_train{ending}"] = part["gamma"]["train"]["mean"]
+            expected[f"gamma_test{ending}"] = part["gamma"]["test"]["mean"]
+    sheet = thetarbm("show", run, "--json").json
+    assert {number["column"]: number["value"] for number in sheet["metrics"]} == expected
+    for number in sheet["metrics"]:
+        published = PUBLISHED[model].get(number["column"].removesuffix("_unaligned"))
+        assert number["published"] == published
+        if published is not None:
+            assert number["difference"] == pytest.approx(number["value"] - published, abs=1e-6)
+    text = thetarbm("show", run).out
+    for number in sheet["metrics"]:
+        shown = f"{number['value']:.{2 if 'error' in number['column'] else 4}f}"
+        assert any(shown in line for line in section(text, "metrics"))
+
+
+def test_cells_are_those_of_every_profile_that_fit(thetarbm: Command, results: Path, theta: str) -> None:
+    def fits(cell: Cell) -> bool:
+        record = RunStore(results).load(theta)
+        assert record is not None
+        return cell.fits(record)
+
+    suite = load_suite(shipped_path(), check_settings=False)
+    expected = [f"{cell.name}@tiny" for cell in suite.cells("tiny", in_tables=True) if fits(cell)]
+    assert "theta/sparsity=0.3@tiny" in expected
+    assert thetarbm("show", theta, "--json").json["cells"] == expected
+    rewrite(results, theta, {"cells": ["gone@paper", expected[0]]})
+    assert thetarbm("show", theta, "--json").json["cells"] == [*expected, "gone@paper"]
+
+
+def test_own_images_are_not_compared_with_the_paper(thetarbm: Command, results: Path, theta: str) -> None:
+    data = record_of(results, theta)["data"]
+    for role in data.values():
+        role["dataset"] = "digits"
+    rewrite(results, theta, {"data": data})
+    sheet = thetarbm("show", theta, "--json").json
+    assert sheet["cells"] == []
+    assert all(number["published"] is None for number in sheet["metrics"])
+
+
+def test_text_fits_eighty_columns_and_has_every_part(thetarbm: Command, results: Path) -> None:
+    for model in MODELS:
+        run = run_of(results, model)
+        # A results folder as deep as the tests' makes a path that is wider; nothing else may be.
+        text = thetarbm("show", run).out.replace(str(results), "results")
+        assert max(map(len, text.splitlines())) <= 80
+        labels = [line[:12].strip() for line in text.splitlines() if line[:12].strip()]
+        assert labels == [
+            "run", "model", "settings", "data", "cells", "metrics", "history", "timings", "made with", "files",
+        ]  # fmt: skip
+        assert "\x1b" not in text
+
+
+def test_settings_that_differ_are_shown(thetarbm: Command, results: Path, theta: str) -> None:
+    assert section(thetarbm("show", theta).out, "settings") == ["hidden 40, epochs 3"]
+    settings = record_of(results, theta)["settings"]
+    settings["parameters"] = {"hidden": 1, "standardise": False, "sparsity": None, "floor": 0.25, "tensor": "full"}
+    settings["perturbation"] = {"n": 4, "p": 0.4, "scope": "rbm"}
+    rewrite(results, theta, {"settings": settings})
+    assert " ".join(section(thetarbm("show", theta).out, "settings")) == (
+        "hidden 1, standardise no, sparsity none, floor 0.25, tensor full, "
+        "perturbation.n 4, perturbation.p 0.4, perturbation.scope rbm"
+    )
+
+
+def test_history_is_drawn(thetarbm: Command, results: Path, theta: str) -> None:
+    history = [
+        {"epoch": number + 1, "reconstruction_error": 8.0 - number, "mean_activation": 0.1 * (number + 1)}
+        for number in range(8)
+    ]
+    rewrite(results, theta, {"history": history})
+    lines = section(thetarbm("show", theta).out, "history")
+    assert lines == [
+        "8 epochs",
+        "reconstruction error █▇▆▅▄▃▂▁  8 → 1",
+        "mean activation      ▁▂▃▄▅▆▇█  0.1 → 0.8",
+    ]
+
+
+def test_beginning_and_path_name_a_run(thetarbm: Command, results: Path, theta: str) -> None:
+    whole = thetarbm("show", theta).out
+    assert thetarbm("show", theta[:8]).out == whole
+    assert thetarbm("show", str(results / "runs" / theta)).out == whole
+
+
+def test_nothing_is_written(thetarbm: Command, results: Path, theta: str) -> None:
+    before = files_in(results)
+    assert thetarbm("show", theta).code == 0
+    assert files_in(results) == before
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_weights_that_are_not_there_come_with_the_command_that_makes_them(
+    thetarbm: Command, results: Path, theta: str, damage: bool
+) -> None:
+    weights = RunStore(results).weights_path(theta)
+    whole = weights.read_bytes()
+    if damage:
+        weights.write_bytes(whole[:-1])
+    else:
+        weights.unlink()
+    sheet = thetarbm("show", theta, "--json").json
+    assert sheet["weights"] == ("damaged" if damage else "missing")
+    lines = section(thetarbm("show", theta).out, "files")
+    begin = next(number for number, line in enumerate(lines) if line.endswith("this makes it:"))
+    # The lines as a shell would take them.
+    command = shlex.split("\n".join(lines[begin + 1 :]).replace("\\\n", ""))
+    assert command == shlex.split(sheet["train_command"])
+    assert thetarbm(*command[1:]).code == 0
+    assert weights.read_bytes() == whole
+
+
+def test_run_that_was_not_measured_says_how(thetarbm: Command, trained: Path, tmp_path: Path) -> None:
+    run = run_of(trained, "rbm")
+    outcome = thetarbm("show", run, results=trained)
+    assert section(outcome.out, "metrics") == [f"none yet: thetarbm evaluate {run}"]
+    assert thetarbm("show", run, "--json", results=trained).json["metrics"] == []
+
+
+def test_failed_run_says_why_and_what_to_do(thetarbm: Command, results: Path) -> None:
+    refused = thetarbm("train", "--model", "rbm", "--profile", "tiny", "--set", "learning_rate=1000000.0")
+    assert refused.code == 1
+    states = {run: record_of(results, run)["state"] for run in RunStore(results).identifiers()}
+    (failed,) = (run for run, state in states.items() if state == "failed")
+    outcome = thetarbm("show", failed)
+    assert outcome.code == 0
+    assert outcome.out.startswith(f"run         {failed} (failed)\n")
+    told = section(outcome.out, "failed")
+    assert "diverged" in " ".join(told)
+    command = shlex.split("\n".join(told).partition("try again with\n")[2].replace("\\\n", ""))
+    assert command == shlex.split(thetarbm("show", failed, "--json").json["train_command"])
+
+
+def test_run_that_failed_when_it_was_measured_says_so(thetarbm: Command, results: Path, theta: str) -> None:
+    rewrite(results, theta, {"error": "out of memory"})
+    assert section(thetarbm("show", theta).out, "failed") == ["when it was measured: out of memory"]
+
+
+def test_a_terminal_gets_nothing_to_obey(thetarbm: Command, results: Path, theta: str) -> None:
+    foreign = {"version": "\x1b[2J", "libraries": {"numpy\r": "1\n2"}}
+    rewrite(results, theta, {"error": "\x1b]0;title\x07 two\nlines", "environment": foreign})
+    text = thetarbm("show", theta).out
+    assert all(character == "\n" or character.isprintable() for character in text)
+    assert section(text, "failed") == ["when it was measured: ?]0;title? two?lines"]
+
+
+def test_run_of_another_algorithm_is_stale(thetarbm: Command, results: Path, theta: str) -> None:
+    rewrite(results, theta, {"algorithm": ALGORITHM + 1})
+    assert thetarbm("show", theta, "--json").json["current"] is False
+    assert f"made by version {ALGORITHM + 1} of the algorithm" in " ".join(
+        section(thetarbm("show", theta).out, "stale")
+    )
+
+
+def test_wrong_names_are_refused(thetarbm: Command, results: Path, theta: str) -> None:
+    thetarbm("show", "nothing").assert_refused("nothing", str(results / "runs"), "thetarbm train makes one")
+    shutil.copytree(results / "runs" / theta, results / "runs" / f"{theta}x")
+    thetarbm("show", theta[:-1]).assert_refused("may be any of", theta, f"{theta}x", "write more of the id")
+    thetarbm("show", f"elsewhere/{theta}").assert_refused("--results")
+    (results / "runs" / theta / "run.json").write_text("{")
+    outcome = thetarbm("show", f"{results / 'runs' / theta}")
+    outcome.assert_refused(theta, "train it again")
+
+
+def test_many_runs_are_not_all_listed(thetarbm: Command, results: Path, theta: str) -> None:
+    for number in range(20):
+        shutil.copytree(results / "runs" / theta, results / "runs" / f"many-{number:02}")
+    outcome = thetarbm("show", "many")
+    outcome.assert_refused("many-00", "or 12 more")
+    assert "many-08" not in outcome.err
+
+
+def test_unfinished_run_is_told_from_an_unknown_one(thetarbm: Command, results: Path, theta: str) -> None:
+    folder = results / "runs" / "theta-begun"
+    folder.mkdir()
+    (folder / "checkpoint.npz").write_bytes(b"")
+    thetarbm("show", "theta-beg").assert_refused("theta-begun has no record yet")
+
+
+def environment(**variables: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("THETARBM_", "NO_COLOR"))}
+    return {**clean, "PYTHONIOENCODING": "utf-8", "TERM": "xterm", **variables}
+
+
+def on_a_terminal(results: Path, run: str, **variables: str) -> str:
+    """What a user sees on a terminal."""
+    master, slave = pty.openpty()
+    command = [sys.executable, "-m", "thetarbm_cli", "--results", str(results), "show", run]
+    with subprocess.Popen(command, env=environment(**variables), stdin=slave, stdout=slave, stderr=slave) as process:
+        os.close(slave)
+        seen = b""
+        while True:
+            try:
+                chunk = os.read(master, 65536)
+            except OSError:  # Linux answers so when the other end is closed
+                break
+            if not chunk:
+                break
+            seen += chunk
+    os.close(master)
+    assert process.returncode == 0
+    return seen.decode()
+
+
+def test_colour_on_a_terminal_unless_it_is_not_wanted(results: Path, theta: str) -> None:
+    colour = re.compile(r"\x1b\[[0-9;]*m")
+    coloured = on_a_terminal(results, theta)
+    assert colour.search(coloured)
+    plain = on_a_terminal(results, theta, NO_COLOR="1")
+    assert not colour.search(plain)
+    assert colour.sub("", coloured) == plain
+
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"TERM": "dumb"}], ids=["encoding", "terminal"])
+def test_ascii_where_the_terminal_has_no_more(results: Path, theta: str, variables: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "thetarbm_cli", "--results", str(results), "show", theta]
+    done = subprocess.run(command, env=environment(**variables), capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    text = done.stdout.decode("ascii")
+    assert "gamma test" in text
+    assert re.search(r"reconstruction error [.:=+*#@-]+  \S+ -> \S+", text)
+    assert max(map(len, text.replace(str(results), "results").splitlines())) <= 80
+
+
+def test_it_needs_neither_models_nor_scikit_learn(results: Path, theta: str) -> None:
+    script = f"""
+import sys
+from thetarbm_cli.cli import main
+try:
+    main(["--results", {str(results)!r}, "show", {theta!r}, "--json"])
+finally:
+    print(sorted({{"sklearn", "scipy", "thetarbm_cli.models"}} & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+    assert done.stderr == "[]\n"
+    sheet: dict[str, Any] = json.loads(done.stdout)
+    assert sheet["run"] == theta

@@ -1,0 +1,56 @@
+"""``thetarbm show``: one run at a glance."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from thetarbm_cli.commands.completion import complete_runs
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.suite_options import suite_option
+from thetarbm_cli.errors import InputError
+
+
+@click.command("show")
+@click.argument("run", shell_complete=complete_runs)
+@suite_option
+@json_option
+@pass_session
+def command(session: Session, run: str, suite_path: Path | None, as_json: bool) -> None:
+    """Show one run: settings that differ from the defaults, numbers beside the paper's, history, times, files.
+
+    RUN is an id, the beginning of one, or the path of its folder. Nothing is trained, measured or written.
+    """
+    from thetarbm_cli.experiments.store import RunStore
+    from thetarbm_cli.experiments.suite import load_suite
+    from thetarbm_cli.reporting.glance import glance
+    from thetarbm_cli.reporting.glance_text import INDENT, to_parts
+
+    store = RunStore(session.results)
+    name = store.find(run)
+    record = store.load(name)
+    if record is None:
+        raise InputError(f"the record of {name} in {store.path(name)} cannot be used; train it again")
+    sheet = glance(store, record, load_suite(suite_path, check_settings=False))
+    if as_json:
+        emit_json(sheet)
+        return
+    color = False if os.environ.get("NO_COLOR") else None
+    for part in to_parts(sheet, unicode=_has_unicode()):
+        label = click.style(f"{part.label:<{INDENT}}", bold=True, fg="red" if part.bad else None)
+        for number, line in enumerate(part.lines):
+            click.echo(f"{'' if number else label:<{INDENT}}{line}".rstrip(), color=color)
+
+
+def _has_unicode() -> bool:
+    """Whether what reads stdout can take more than ASCII."""
+    if os.environ.get("TERM") == "dumb":
+        return False
+    try:
+        "▁█γ→".encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
