@@ -45,7 +45,7 @@ def test_json_has_every_cell(thetarbm: Command, tmp_path: Path) -> None:
         "2": 30,
         "3": 17,
         "mnist": 4,
-        "ablation": 48,
+        "ablation": 54,
     }
     row = next(row for row in sheet["tables"]["1"] if (row["model"], row["sparsity"]) == ("theta", 0.2))
     assert abs(row["mean"] - 10.08) < 1e-9

@@ -145,6 +145,15 @@ def _judge(claim: Claim, numbers: Numbers, theory: TheoryRecord | None) -> Verdi
     return Verdict(claim, REPRODUCED if holding == len(parts) else PARTLY if holding else NOT, parts)
 
 
+def summary(verdicts: list[Verdict]) -> str:
+    """Each claim with its verdict, as a Markdown table."""
+    lines = ["| claim | verdict | comparisons that hold |", "| :-- | :-- | --: |"]
+    for verdict in verdicts:
+        held = f"{sum(part.holds for part in verdict.parts)} of {len(verdict.parts)}" if verdict.parts else "—"
+        lines.append(f"| {verdict.claim.text} | *{verdict.verdict}* | {held} |")
+    return "\n".join(lines)
+
+
 def to_markdown(judged: list[tuple[Numbers, list[Verdict]]], profile: str) -> str:
     """All verdicts as a page: a table, then each claim with its rule and numbers."""
     lines = [
@@ -159,12 +168,8 @@ def to_markdown(judged: list[tuple[Numbers, list[Verdict]]], profile: str) -> st
             "",
             f"## mnist-rot {numbers.source}, profile {profile}",
             "",
-            "| claim | verdict | comparisons that hold |",
+            summary(verdicts),
         ]
-        lines += ["| :-- | :-- | --: |"]
-        for verdict in verdicts:
-            held = f"{sum(part.holds for part in verdict.parts)} of {len(verdict.parts)}" if verdict.parts else "—"
-            lines.append(f"| {verdict.claim.text} | *{verdict.verdict}* | {held} |")
         for verdict in verdicts:
             lines += ["", f"### {verdict.claim.text}", "", f"**{verdict.verdict}**. Rule: {verdict.claim.rule}", ""]
             lines += [f"- {'holds' if part.holds else 'does not hold'}: {part.words}" for part in verdict.parts]

@@ -1,0 +1,87 @@
+"""Write what the docs have from code and records: ``docs/cli.md``, and the marked blocks of other pages.
+
+``make docs`` runs it. With ``--check`` nothing is written, and the exit code is 1 if a page is not as it should be.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from cli_reference import reference
+
+from thetarbm_cli import storage
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.theory import load_theory
+from thetarbm_cli.reporting.evidence import Evidence
+from thetarbm_cli.reporting.files import make_report, outdated
+from thetarbm_cli.reporting.markdown import to_markdown
+from thetarbm_cli.reporting.tables import TABLES
+from thetarbm_cli.reporting.values import collect
+from thetarbm_cli.reporting.verdicts import summary
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = ROOT / "docs" / "cli.md"
+FILLED = (ROOT / "README.md", ROOT / "docs" / "reading.md", ROOT / "docs" / "reproduction.md")
+
+# Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
+# <!-- evidence: NAME --> the evidence alone, <!-- table: NAME --> a table of the paper, and <!-- verdicts: all --> the
+# claims with their verdicts.
+BLOCK = re.compile(r"(<!-- (reading|evidence|table|verdicts): ([a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+
+
+def pages(results: Path = ROOT / "results") -> dict[Path, str]:
+    """Content of every page that is made here, in whole or in part."""
+    block = block_maker(results)
+    return {REFERENCE: reference(), **{path: filled(path.read_text(encoding="utf-8"), block) for path in FILLED}}
+
+
+def filled(text: str, block: Callable[[str, str], str]) -> str:
+    """A page with new text in every marked block; `block` gives it by kind and name."""
+    return BLOCK.sub(lambda found: f"{found[1]}\n{block(found[2], found[3])}\n\n{found[4]}", text)
+
+
+def block_maker(results: Path) -> Callable[[str, str], str]:
+    """What stands in a block by its kind and name, from the suite and the records."""
+    suite = load_suite(shipped_path(), check_settings=False)
+    assumptions = {assumption.name: assumption for assumption in suite.assumptions}
+    store = RunStore(results)
+    records = [record for run in store.identifiers() if (record := store.load(run))]
+    report = make_report(results, suite, "paper", TABLES)
+    evidence = Evidence(collect(suite.cells("paper"), records), load_theory(results))
+
+    def block(kind: str, name: str) -> str:
+        if kind == "evidence":
+            return evidence.of(name)
+        if kind == "table":
+            built = {table.name: table for table in report.tables[report.numbers[0].source]}
+            return to_markdown(built[name]).replace("## ", "### ", 1).rstrip("\n")
+        if kind == "verdicts":
+            return summary(report.verdicts[0][1])
+        if name not in assumptions:
+            sys.exit(f"a page asks for the assumption {name!r}, which the suite does not have")
+        taken = assumptions[name]
+        return f"**Reading.** {taken.reading}\n\n**Why.** {taken.why}\n\n**Measured.** {evidence.of(name)}"
+
+    return block
+
+
+def main() -> int:
+    """Write the pages, or check them."""
+    made = pages()
+    wrong = outdated(made)
+    for path in wrong:
+        if "--check" in sys.argv[1:]:
+            print(f"{path} is not what code and records give; make docs writes it", file=sys.stderr)
+        else:
+            storage.write_text(path, made[path])
+            print(path)
+    return 1 if wrong and "--check" in sys.argv[1:] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""The page ``docs/cli.md``, made from the code: every command, option, default, exit code, variable and setting."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from thetarbm_cli.cli import COMMANDS, COMPLETION_VARIABLE, root
+from thetarbm_cli.experiments.settings import PERTURBED_MODELS, DataSettings, Perturbation
+from thetarbm_cli.imaging.orientation import BINNINGS, OPERATORS, WEIGHTINGS
+from thetarbm_cli.imaging.rotation import KINDS as ROTATIONS
+from thetarbm_cli.models.catalogue import MODELS, defaults_of, preset_of
+from thetarbm_cli.models.learning import SPARSITY_FORMS, VISIBLE_SAMPLINGS
+from thetarbm_cli.models.theta import INITIALS, TENSORS
+from thetarbm_cli.models.transform_invariant import TransformInvariantRBM
+from thetarbm_cli.models.visible import KINDS as VISIBLES
+
+SCHEMAS = Path(__file__).resolve().parent.parent / "docs" / "schema"
+DEFAULT = re.compile(r"\s*\[default: ([^\]]+)\]")
+
+OPENING = f"""\
+# Command line
+
+Made from the code by `make docs`; a test checks that it is current. `thetarbm COMMAND --help` says the same.
+
+```
+thetarbm [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGUMENTS]
+```
+
+Results are printed on stdout, everything else on stderr. Where a command has `--json`, it prints exactly one JSON
+object. Every error is one sentence on stderr that begins with `error:`. `-h` or `--help` stands after any command.
+
+## Variables
+
+Every global option below has a variable. The option wins over the variable. Beside these:
+
+| variable | what it does |
+| --- | --- |
+| `NO_COLOR` | not empty: nothing is coloured, not even on a terminal |
+| `TERM=dumb` | `thetarbm show` draws with ASCII alone |
+| `{COMPLETION_VARIABLE}` | `bash_source`, `zsh_source` or `fish_source` prints the script that switches completion on |
+"""
+
+SETTINGS = """\
+## Settings
+
+What `--set KEY=VALUE` of [`train`](#thetarbm-train) and [`perturb`](#thetarbm-perturb) may say, and `parameters` in a
+suite. A value is JSON where it can be, a plain word else; `null` is none. The meaning of each stands in the docstrings
+of `thetarbm_cli.models`, what speaks for the defaults in [reading.md](reading.md). The variance `tracked` is the
+TI-RBM's alone.
+"""
+
+# Values of the settings that are words.
+WORDS = {
+    "initial": INITIALS,
+    "orientation_binning": BINNINGS,
+    "orientation_operator": OPERATORS,
+    "orientation_weighting": WEIGHTINGS,
+    "rotation": ROTATIONS,
+    "sparsity_form": SPARSITY_FORMS,
+    "tensor": TENSORS,
+    "variance": TransformInvariantRBM.variances,
+    "visible": VISIBLES,
+    "visible_sampling": VISIBLE_SAMPLINGS,
+}
+
+
+def reference() -> str:
+    """The page on the command line."""
+    context = click.Context(root, info_name="thetarbm", auto_envvar_prefix="THETARBM")
+    parts = [OPENING, "## Global options\n", _options(root, context, variables=True), "## Exit codes\n", _codes()]
+    parts += [
+        "## Commands\n",
+        "\n".join(f"- [`{name}`](#thetarbm-{name}): {text}" for name, (_, text) in COMMANDS.items()),
+    ]
+    for name in COMMANDS:
+        command = root.get_command(context, name)
+        assert command is not None
+        parts.append(_command(name, command, context))
+    return "\n".join(f"{part.rstrip()}\n" for part in [*parts, SETTINGS, _settings()])
+
+
+def _command(name: str, command: click.Command, context: click.Context) -> str:
+    arguments = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
+    usage = " ".join(["thetarbm", name, "[OPTIONS]", *(_metavar(argument) for argument in arguments)])
+    parts = [f"## thetarbm {name}\n", f"```\n{usage}\n```\n", _prose(command), _options(command, context)]
+    if (SCHEMAS / f"{name}.schema.json").is_file():
+        parts.append(f"What `--json` prints: [schema/{name}.schema.json](schema/{name}.schema.json).\n")
+    return "\n".join(parts)
+
+
+def _metavar(argument: click.Argument) -> str:
+    return argument.metavar or (argument.name or "").upper()
+
+
+def _prose(command: click.Command) -> str:
+    """The command's help; paragraphs that click keeps as they are become code."""
+    parts = []
+    for paragraph in re.split(r"\n\s*\n", (command.help or "").strip()):
+        lines = [line.strip() for line in paragraph.strip().splitlines()]
+        kept = lines[0] == "\b"
+        parts.append("```sh\n" + "\n".join(lines[1:]) + "\n```" if kept else " ".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _options(command: click.Command, context: click.Context, *, variables: bool = False) -> str:
+    """A line for each option: how it is written, its variable, its default, what it does."""
+    headings = ["option", *(["variable"] if variables else []), "default", "what it does"]
+    lines = [headings, ["---"] * len(headings)]
+    for option in command.params:
+        if isinstance(option, click.Option):
+            text = option.help or ""
+            named = DEFAULT.search(text)
+            default = f"`{_default(option, context)}`" if _default(option, context) else named[1] if named else ""
+            variable = f"`{context.auto_envvar_prefix}_{(option.name or '').upper()}`" if option.expose_value else ""
+            words = [
+                _spelling(option),
+                *([variable] if variables else []),
+                "**required**" if option.required else default,
+                DEFAULT.sub("", text) + (" May be given several times." if option.multiple else ""),
+            ]
+            lines.append([word.replace("|", "\\|") for word in words])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _spelling(option: click.Option) -> str:
+    value = ""
+    if not option.is_flag and not option.count:
+        value = f" {option.metavar or _kind(option.type)}"
+    return ", ".join(f"`{word}{value}`" for word in option.opts)
+
+
+def _kind(kind: click.ParamType) -> str:
+    """A type in a word: the choices, or what kind of value."""
+    if isinstance(kind, click.Choice):
+        return "|".join(map(str, kind.choices))
+    if isinstance(kind, click.Path):
+        return "FOLDER" if not kind.file_okay else "FILE" if not kind.dir_okay else "PATH"
+    return {"integer range": "INTEGER", "float range": "NUMBER", "float": "NUMBER"}.get(kind.name, kind.name.upper())
+
+
+def _default(option: click.Option, context: click.Context) -> str:
+    value = option.get_default(context, call=False)
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+
+
+def _codes() -> str:
+    """Exit codes as the help of the program tells them."""
+    _, _, listed = (root.epilog or "").partition(":")
+    codes = [word.strip().partition(" ") for word in listed.strip().rstrip(".").split(",")]
+    return "\n".join(["| code | meaning |", "| --- | --- |", *(f"| {code} | {text} |" for code, _, text in codes)])
+
+
+def _settings() -> str:
+    """A line for each setting of the models, then those of data and perturbation."""
+    defaults = {model: defaults_of(model) for model in MODELS}
+    lines = ["| key | default | values | models |", "| --- | --- | --- | --- |"]
+    for name in sorted({name for settings in defaults.values() for name in settings}):
+        models = [model for model in MODELS if name in defaults[model]]
+        (default,) = {_word(defaults[model][name]) for model in models}
+        values = ", ".join(f"`{word}`" for word in WORDS.get(name, ()))
+        lines.append(
+            f"| `{name}` | `{default}` | {values} | {'all' if len(models) == len(MODELS) else ', '.join(models)} |"
+        )
+    for section, fields in (("data", DataSettings.model_fields), ("perturbation", Perturbation.model_fields)):
+        for name, field in fields.items():
+            default = "**required**" if field.is_required() else f"`{_word(field.default)}`"
+            lines.append(
+                f"| `{section}.{name}` | {default} |  | {'all' if section == 'data' else ', '.join(PERTURBED_MODELS)} |"
+            )
+    changed = ", ".join(f"`{name}={_word(value)}`" for name, value in preset_of("tirbm", "reference").items())
+    return "\n".join([*lines, "", f"The preset `reference` of the TI-RBM: {changed}."])
+
+
+def _word(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else f"{value}"

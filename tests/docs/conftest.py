@@ -1,0 +1,3 @@
+from tests.experiments.runs import small_data
+
+__all__ = ["small_data"]
