@@ -174,3 +174,10 @@ def test_the_reference_learns(digits: tuple[np.ndarray, np.ndarray]) -> None:
     assert features.shape == (400, 20)
     assert np.isfinite(features).all()
     assert model.history_[-1].reconstruction_error < model.history_[0].reconstruction_error
+
+
+@pytest.mark.parametrize("rotations", [1, 4, 9])
+def test_units_start_on_with_probability_one_half(rotations: int) -> None:
+    images = np.random.default_rng(0).random((10, 16), dtype=np.float32)
+    model = TransformInvariantRBM(hidden=5, rotations=rotations, epochs=0, initial_scale=0.0)
+    np.testing.assert_allclose(model.fit(images).transform(images), 0.5, rtol=1e-6)

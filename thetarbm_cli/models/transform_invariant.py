@@ -73,7 +73,10 @@ class TransformInvariantRBM(ImageRBM):
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
         parameters = super()._initial_parameters(inputs)
-        parameters["hidden_bias"] = np.zeros((self.rotations, self.hidden), dtype=np.float32)
+        # A unit is on in one of S turns or off: from biases of 0 it would start on with probability S/(S + 1), and so
+        # many units at once overshoot until training may diverge. So it starts at 1/2, as in every other network.
+        start = -np.log(self.rotations)
+        parameters["hidden_bias"] = np.full((self.rotations, self.hidden), start, dtype=np.float32)
         if self.variance == "tracked":
             parameters["sigma"] = np.array([self._residual(inputs)], dtype=np.float32)
         return parameters
