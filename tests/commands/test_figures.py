@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.runs import Command, files_in, run_of
+from tests.experiments.suites import save, write_suite
+from tests.reporting.figured import SUITE, records
+from thetarbm_cli.reporting.figures import CATALOGUE
+
+TINY = ("--profile", "tiny")
+TWO_MODELS = """\
+format: 1
+title: two models
+profiles:
+  tiny:
+    data: {train: 300, valid: 100, test: 300}
+    parameters: {hidden: 40, epochs: 3}
+experiments:
+  - {name: rbm, label: RBM, model: rbm, grid: {sparsity: [0.3]}, tables: ["1", "2"]}
+  - {name: theta, label: θ-RBM, model: theta, grid: {sparsity: [0.3, 0.1]}, tables: ["1", "2"]}
+  - name: perturbed
+    label: perturbed
+    model: theta
+    perturbation: {scope: train}
+    grid: {n: [1], p: [0.1]}
+    tables: ["3"]
+"""
+OF_WEIGHTS = ("filters-theta", "filters", "reconstructions", "samples")
+
+
+@pytest.fixture
+def results(evaluated: Path, tmp_path: Path) -> Path:
+    """A copy of the measured runs, where the command looks for them."""
+    return Path(shutil.copytree(evaluated, tmp_path / "results"))
+
+
+def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(thetarbm: Command, results: Path, tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, TWO_MODELS)
+    done = thetarbm("figures", *TINY, "--suite", str(suite))
+    assert done.code == 0
+    left_out = {"table-3", "gamma-offset", "floor", "orientation-estimators"}
+    paths = [results / "figures" / f"{name}-tiny.png" for name in CATALOGUE if name not in left_out]
+    assert done.out.splitlines() == [str(path) for path in paths]
+    assert {path.name for path in (results / "figures").iterdir()} == {path.name for path in paths}
+    assert max(path.stat().st_size for path in paths) < 300_000
+    place = results / "runs"
+    assert done.err.splitlines() == [
+        "drawing: done",
+        f"warning: left out: table-3: no run with the numbers of Table 3 is recorded in {place}; "
+        "thetarbm run perturbed/n=1,p=0.1 --profile tiny makes it",
+        "warning: left out: gamma-offset: the suite has no experiment with γ for several offsets Δ",
+        "warning: left out: floor: the suite has no experiment with another standardisation floor",
+        "warning: left out: orientation-estimators: the suite has no experiment with another estimator of the "
+        "orientation",
+        "missing: theta/sparsity=0.1; thetarbm run theta/sparsity=0.1 --profile tiny makes it",
+    ]
+
+
+def test_named_figures_in_another_format_elsewhere_with_json(thetarbm: Command, results: Path, tmp_path: Path) -> None:
+    before = files_in(results)
+    out = tmp_path / "out"
+    done = thetarbm("figures", "filters", "table-1", "filters", "--format", "svg", "--out", str(out), "--json", *TINY)
+    files = [str(out / "filters-tiny.svg"), str(out / "table-1-tiny.svg")]
+    assert done.json == {
+        "files": files,
+        "figures": [
+            {"name": name, "title": CATALOGUE[name].title, "file": path}
+            for name, path in zip(("filters", "table-1"), files, strict=True)
+        ],
+        "left_out": [],
+    }
+    assert set(files_in(out)) == {"filters-tiny.svg", "table-1-tiny.svg"}
+    assert files_in(results) == before
+
+
+def test_the_paper_profile_has_plain_names(thetarbm: Command, tmp_path: Path) -> None:
+    cells = [cell for cell in SUITE.cells() if cell.experiment in ("rbm", "theta")]
+    save(tmp_path / "results", *records(cells, 1))
+    done = thetarbm("figures", "table-1")
+    assert done.out == f"{tmp_path / 'results' / 'figures' / 'table-1.png'}\n"
+    assert "missing: orbm; thetarbm run orbm makes it\n" in done.err
+    assert thetarbm("--quiet", "figures", "table-1").err == ""
+
+
+def test_an_unknown_name_lists_the_names(thetarbm: Command, results: Path) -> None:
+    before = files_in(results)
+    thetarbm("figures", "table-1", "table-9", *TINY).assert_refused("'table-9'", *CATALOGUE)
+    assert files_in(results) == before
+
+
+def test_a_named_figure_that_cannot_be_drawn_is_an_error_and_nothing_is_written(
+    thetarbm: Command, results: Path
+) -> None:
+    run = run_of(results, "theta")
+    (results / "runs" / run / "weights.npz").unlink()
+    before = files_in(results)
+    refused = thetarbm("figures", "table-1", "filters-theta", *TINY)
+    refused.assert_refused("cannot draw filters-theta", run, "thetarbm train --model theta --seed 0", code=1)
+    assert files_in(results) == before
+
+
+def test_without_weights_one_warning_names_the_figures_and_the_command(
+    thetarbm: Command, trained: Path, tmp_path: Path
+) -> None:
+    results = Path(shutil.copytree(trained, tmp_path / "results"))
+    for path in (results / "runs").glob("*/weights.npz"):
+        path.unlink()
+    done = thetarbm("figures", "--json", *TINY, data_dir=tmp_path / "empty")
+    assert done.code == 0
+    reasons = {each["name"]: each["reason"] for each in done.json["left_out"]}
+    assert set(OF_WEIGHTS) < set(reasons)
+    warnings = [line for line in done.err.splitlines() if "there are no weights" in line]
+    assert [line.split(": ")[2] for line in warnings] == ["filters-theta", "filters, reconstructions, samples"]
+    assert "thetarbm prepare-data makes it" in reasons["orientations"]
+    assert not (tmp_path / "empty").exists()
+
+
+def test_units_are_chosen_and_checked(thetarbm: Command, results: Path) -> None:
+    assert thetarbm("figures", "filters-theta", *TINY, "--units", "1,30", "--format", "svg").code == 0
+    text = (results / "figures" / "filters-theta-tiny.svg").read_text()
+    assert "<!-- unit 30 -->" in text
+    thetarbm("figures", *TINY, "--units", "1,40").assert_refused("no hidden unit 40", "0 to 39")
+    thetarbm("figures", *TINY, "--units", "1,x").assert_refused("--units", "'1,x'")
+
+
+def test_a_source_without_records_and_a_wrong_profile(thetarbm: Command, results: Path) -> None:
+    refused = thetarbm("figures", "table-1", *TINY, "--source", "official")
+    refused.assert_refused("thetarbm run rbm orbm tirbm theta", "--profile tiny --source official", code=1)
+    thetarbm("figures", "--profile", "huge").assert_refused("'huge'", "paper, quick, tiny")
+
+
+def test_the_help_names_every_figure(thetarbm: Command) -> None:
+    assert set(CATALOGUE) <= set(thetarbm("figures", "--help").out.split())

@@ -1,0 +1,232 @@
+"""Figures as a whole: names, formats, equal bytes, and what is said of what is missing."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib
+import pytest
+from PIL import Image
+
+from tests.experiments.suites import record_for, save
+from tests.reporting.figured import SUITE, context_of
+from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.reporting.figures import (
+    CATALOGUE,
+    FigureContext,
+    FigureMissing,
+    draw,
+    figure_context,
+    make,
+    missing_lines,
+)
+
+OF_NUMBERS = (
+    "learning-curves",
+    "gamma-units",
+    "table-1",
+    "table-2",
+    "table-3",
+    "confusion",
+    "gamma-offset",
+    "floor",
+    "orientation-estimators",
+)
+OF_WEIGHTS = ("filters-theta", "filters", "reconstructions", "samples")
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> FigureContext:
+    return context_of(tmp_path_factory.mktemp("made-up"))
+
+
+def without(tmp_path: Path, *names: str) -> FigureContext:
+    """Records of all cells but these experiments or cells, one seed."""
+    return context_of(tmp_path, without=lambda cell: cell.experiment in names or cell.name in names, seeds=1)
+
+
+def empty(tmp_path: Path) -> FigureContext:
+    return figure_context(SUITE, Workplace(tmp_path / "data", RunStore(tmp_path / "results"), "numpy"))
+
+
+def test_every_figure_has_a_title_and_a_caption() -> None:
+    assert set(CATALOGUE) == {*OF_NUMBERS, *OF_WEIGHTS, "orientations"}
+    for kind in CATALOGUE.values():
+        assert kind.title
+        assert kind.caption.endswith(".")
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_text_is_readable_in_print_and_axes_have_names(context: FigureContext, name: str) -> None:
+    figure = make(name, context).figure
+    # A column or a page of a paper, in inches.
+    assert figure.get_figwidth() in (3.5, 7.16)
+    texts = [text for text in figure.findobj(matplotlib.text.Text) if text.get_text().strip()]
+    assert min(text.get_fontsize() for text in texts) >= 7
+    bars = [axes for axes in figure.axes if axes.get_label() == "<colorbar>"]
+    assert all(axes.get_ylabel() for axes in bars)
+    assert any(axes.get_xlabel() for axes in figure.axes if axes not in bars)
+
+
+@pytest.mark.parametrize(("name", "form"), [("table-3", "png"), ("floor", "pdf"), ("table-3", "svg")])
+def test_the_same_records_give_the_same_bytes(context: FigureContext, name: str, form: str) -> None:
+    content = draw(name, context, form)
+    assert content.lstrip(b"\x89").startswith({"png": b"PNG", "pdf": b"%PDF", "svg": b"<?xml"}[form])
+    assert draw(name, context, form) == content
+
+
+def test_a_png_has_180_dots_an_inch_and_is_small(context: FigureContext) -> None:
+    content = draw("confusion", context)
+    assert len(content) < 300_000
+    with Image.open(io.BytesIO(content)) as image:
+        assert image.width == int(7.16 * 180)
+
+
+def test_settings_of_a_user_change_nothing_and_stay(context: FigureContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = draw("floor", context)
+    monkeypatch.setitem(matplotlib.rcParams, "font.size", 20)
+    monkeypatch.setitem(matplotlib.rcParams, "axes.facecolor", "red")
+    assert draw("floor", context) == before
+    assert matplotlib.rcParams["font.size"] == 20
+
+
+def test_another_process_gives_the_same_bytes_and_imports_matplotlib_only_to_draw(context: FigureContext) -> None:
+    script = f"""
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.reporting.figures import draw, figure_context
+place = SimpleNamespace(store=RunStore(Path({str(context.place.store.folder.parent)!r})))
+context = figure_context(load_suite(shipped_path(), check_settings=False), place)
+assert "matplotlib" not in sys.modules
+sys.stdout.buffer.write(draw("gamma-offset", context, "svg"))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
+    assert done.stdout == draw("gamma-offset", context, "svg")
+
+
+def test_wrong_names_are_refused(context: FigureContext) -> None:
+    with pytest.raises(InputError, match="no figure 'table-4'; choose from filters-theta, filters, "):
+        draw("table-4", context)
+    with pytest.raises(InputError, match=r"no format 'gif'.*png, pdf, svg"):
+        draw("table-1", context, "gif")
+
+
+def test_missing_cells_are_left_out_and_told_with_the_command(tmp_path: Path) -> None:
+    context = without(tmp_path, "tirbm", "rbm/sparsity=0.2", "perturbation/n=4,p=0.4")
+    drawings = [make(name, context) for name in ("table-1", "table-2", "table-3", "learning-curves")]
+    assert missing_lines(context, drawings) == [
+        "missing: rbm/sparsity=0.2; thetarbm run rbm/sparsity=0.2 makes it",
+        "missing: tirbm; thetarbm run tirbm makes it",
+        "missing: perturbation/n=4,p=0.4; thetarbm run perturbation/n=4,p=0.4 makes it",
+    ]
+    first = drawings[0].figure.axes[0]
+    assert len(first.containers) == 4
+    assert [text.get_text() for text in drawings[2].figure.axes[0].texts][-1] == "–"
+
+
+def test_many_missing_cells_are_told_with_one_short_command(tmp_path: Path) -> None:
+    context = context_of(tmp_path, without=lambda cell: cell.at.get("n", 0) > 1, seeds=1)
+    (line,) = missing_lines(context, [make("table-3", context)])
+    assert line.startswith("missing: perturbation/n=2,p=0.1 perturbation/n=2,p=0.2 ")
+    assert line.endswith("; thetarbm run perturbation makes it")
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_without_records_the_reason_names_the_command(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FigureMissing, match=r"^no run with .* is recorded in .*; thetarbm run .* makes it$") as raised:
+        draw(name, empty(tmp_path))
+    assert isinstance(raised.value, ThetaRBMError)
+    assert raised.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("table-3", "thetarbm run perturbation makes it"),
+        ("gamma-offset", "thetarbm run offset-rbm offset-orbm offset-tirbm offset-theta makes it"),
+        ("floor", "thetarbm run ablation-floor makes it"),
+        ("orientation-estimators", "thetarbm run ablation-orientation makes it"),
+    ],
+)
+def test_the_command_names_the_experiments(tmp_path: Path, name: str, command: str) -> None:
+    with pytest.raises(FigureMissing, match=f"; {command}$"):
+        draw(name, empty(tmp_path))
+
+
+def test_one_cell_of_an_ablation_compares_nothing(tmp_path: Path) -> None:
+    context = context_of(tmp_path, without=lambda cell: cell.at.get("floor", 0.0) > 0, seeds=1)
+    assert context.numbers.records["ablation-floor/floor=0"]
+    with pytest.raises(FigureMissing, match="thetarbm run ablation-floor makes it"):
+        make("floor", context)
+
+
+@pytest.mark.parametrize("name", OF_WEIGHTS)
+def test_without_weights_the_reason_names_the_commands(context: FigureContext, name: str) -> None:
+    with pytest.raises(FigureMissing, match=r"no weights of .*theta-.*thetarbm train --model theta --seed 0") as raised:
+        draw(name, context)
+    assert ("--model rbm" in str(raised.value)) == (name != "filters-theta")
+
+
+def test_data_that_is_not_prepared_is_not_made_for_a_picture(tmp_path: Path) -> None:
+    with pytest.raises(FigureMissing, match=r"is not prepared in .*; thetarbm prepare-data makes it"):
+        draw("orientations", empty(tmp_path))
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_suite_without_the_experiments(tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text(
+        "format: 1\ntitle: t\nprofiles: {paper: {}}\nexperiments:\n"
+        "  - {name: x, label: '$\\alpha <b> \\', model: rbm, grid: {sparsity: [0.3]}, tables: ['1']}\n"
+    )
+    suite = load_suite(path)
+    save(tmp_path, record_for(suite.cells()[0], test_error_percent=5.0))
+    context = figure_context(suite, Workplace(tmp_path, RunStore(tmp_path), "numpy"))
+    with pytest.raises(FigureMissing, match="the suite has no experiment with the numbers of Table 3"):
+        draw("table-3", context)
+    with pytest.raises(FigureMissing, match="the suite has no experiment"):
+        draw("filters-theta", context)
+    assert draw("table-1", context)
+
+
+def test_one_source_is_shown(tmp_path: Path) -> None:
+    def made(source: str, cell: Cell) -> None:
+        save(tmp_path, record_for(cell, source=source, test_error_percent=5.0))
+
+    cells = SUITE.cells()
+    place = Workplace(tmp_path, RunStore(tmp_path), "numpy")
+    made("official", cells[0])
+    assert figure_context(SUITE, place).numbers.source.name == "official"
+    made("generated", cells[0])
+    shown = {source: figure_context(SUITE, place, "paper", source) for source in (None, "official", "own.npz")}
+    assert [context.numbers.source.name for context in shown.values()] == ["generated", "official", "own.npz"]
+    assert [context.suffix for context in shown.values()] == ["", "-official", "-own"]
+    assert not shown["own.npz"].numbers.records
+    with pytest.raises(FigureMissing, match=r"thetarbm run .* --source own\.npz makes it"):
+        draw("table-1", shown["own.npz"])
+    with pytest.raises(FigureMissing, match=r"official.* thetarbm prepare-data --source official makes it"):
+        draw("orientations", shown["official"])
+    with pytest.raises(FigureMissing, match=r"own\.npz"):
+        draw("orientations", shown["own.npz"])
+
+
+def test_of_two_contents_the_one_with_more_records_is_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = SUITE.cells()[:2]
+    other = record_for(first, test_error_percent=50.0)
+    data = {role: {**each, "sha256": "c" * 64} for role, each in other.data.items()}
+    save(tmp_path, other.model_copy(update={"data": data, "run": "rbm-other"}))
+    save(tmp_path, *(record_for(cell, test_error_percent=5.0) for cell in (first, second)))
+    context = figure_context(SUITE, Workplace(tmp_path, RunStore(tmp_path), "numpy"))
+    assert context.numbers.source.sha256 == "a" * 64
+    assert "records of 2 contents of mnist-rot generated" in caplog.text

@@ -1,0 +1,147 @@
+"""Figures of models and images, on runs of the tiny profile."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import parts_of, place_of, run_of
+from tests.reporting.figured import SUITE
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.recorded import model_of
+from thetarbm_cli.imaging.orientation import OrientationEstimator
+from thetarbm_cli.imaging.rotation import rotation_matrix
+from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.reporting.figures import FigureContext, FigureMissing, draw, figure_context, make, missing_lines
+from thetarbm_cli.reporting.figures.orientations import follows_turns
+
+SIDE, GAP = 28, 2
+MODELS = ("rbm", "orbm", "tirbm", "theta")
+
+
+@pytest.fixture(scope="module")
+def context(small_data: Path, trained: Path) -> FigureContext:
+    return figure_context(SUITE, place_of(small_data, trained), "tiny")
+
+
+def with_units(context: FigureContext, *units: int) -> FigureContext:
+    return figure_context(SUITE, context.place, "tiny", units=units)
+
+
+def model(context: FigureContext, name: str) -> RBM:
+    record = context.place.store.load(run_of(context.place.store.folder.parent, name))
+    assert record is not None
+    return model_of(context.place, record)
+
+
+def tile(sheet: np.ndarray, row: int, column: int) -> np.ndarray:
+    """One picture of a lattice, as a row of pixels."""
+    top, left = row * (SIDE + GAP), column * (SIDE + GAP)
+    return np.ma.getdata(sheet)[top : top + SIDE, left : left + SIDE].ravel()
+
+
+def test_theta_filters_are_the_slices_of_the_chosen_units(context: FigureContext) -> None:
+    axes = make("filters-theta", with_units(context, 7, 3)).figure.axes[0]
+    matrix = model(context, "theta").weights_
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["unit 7", "unit 3"]
+    assert [label.get_text() for label in axes.get_xticklabels()][:3] == ["φ = 0°", "φ = 40°", "φ = 80°"]
+    for row, unit in enumerate((7, 3)):
+        slices = [rotation_matrix(SIDE, 40 * s) @ matrix[unit] for s in range(9)]
+        largest = max(np.abs(each).max() for each in slices)
+        for column, each in enumerate(slices):
+            np.testing.assert_allclose(tile(axes.images[0].get_array(), row, column), each / largest, atol=1e-6)
+
+
+def test_the_most_active_units_are_chosen(context: FigureContext, small_data: Path) -> None:
+    axes = make("filters-theta", context).figure.axes[0]
+    activity = model(context, "theta").transform(parts_of(small_data)["train"][0]).mean(axis=0)
+    ranked = sorted(range(len(activity)), key=lambda unit: -activity[unit])
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"unit {unit}" for unit in ranked[:8]]
+
+
+def test_filters_show_each_model_on_the_scale_of_each_filter(context: FigureContext) -> None:
+    figure = make("filters", with_units(context, 5, 0, 11)).figure
+    assert [axes.get_title() for axes in figure.axes[:4]] == ["RBM", "O-RBM", "TI-RBM", "θ-RBM"]
+    for axes, name in zip(figure.axes, MODELS, strict=False):
+        weights = model(context, name).weights_
+        for column, unit in enumerate((5, 0, 11)):
+            expected = weights[unit] / np.abs(weights[unit]).max()
+            np.testing.assert_allclose(tile(axes.images[0].get_array(), 0, column), expected, atol=1e-6)
+
+
+def test_a_unit_that_does_not_exist_is_refused(context: FigureContext) -> None:
+    with pytest.raises(InputError, match="has no hidden unit 40; its units are 0 to 39"):
+        draw("filters-theta", with_units(context, 1, 40))
+
+
+def test_reconstructions_are_those_of_the_models(context: FigureContext, small_data: Path) -> None:
+    (axes,) = make("reconstructions", context).figure.axes
+    images, labels = parts_of(small_data)["test"]
+    shown = np.stack([images[list(labels).index(label)] for label in range(10)])
+    names = ["test image", "RBM", "O-RBM, aligned", "TI-RBM", "θ-RBM"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == names
+    rows = [shown, *(model(context, name).reconstruct(shown) for name in MODELS)]
+    for row, pictures in enumerate(rows):
+        for column, picture in enumerate(pictures):
+            np.testing.assert_allclose(tile(axes.images[0].get_array(), row, column), picture, atol=1e-5)
+
+
+def test_samples_are_states_of_one_chain(context: FigureContext) -> None:
+    (axes,) = make("samples", context).figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()][:3] == ["1 step", "3 steps", "10 steps"]
+    for row, name in enumerate(MODELS):
+        for column, steps in ((0, 1), (3, 30)):
+            expected = model(context, name).sample(1, gibbs_steps=steps, random_state=0)[0]
+            np.testing.assert_allclose(tile(axes.images[0].get_array(), row, column), expected, atol=1e-5)
+
+
+def test_arrows_point_where_the_estimator_says(context: FigureContext, small_data: Path) -> None:
+    (axes,) = make("orientations", context).figure.axes
+    images, labels = parts_of(small_data)["test"]
+    arrows = iter(axes.texts)
+    for row in range(6):
+        image = images[list(labels).index(row)]
+        for column in range(9):
+            turned = rotation_matrix(SIDE, 40 * column) @ image
+            np.testing.assert_allclose(tile(axes.images[0].get_array(), row, column), turned, atol=1e-6)
+            (orientation,) = OrientationEstimator()(turned[None])
+            arrow = next(arrows)
+            right, down = np.subtract(arrow.xy, arrow.xyann)
+            degrees = np.degrees(np.arctan2(-down, right)) % 360
+            assert degrees == pytest.approx(40 * orientation, abs=1e-6)
+    assert next(arrows, None) is None
+
+
+def test_an_estimate_follows_the_turns_if_it_agrees_with_most_of_its_row() -> None:
+    found = np.array([[0, 1, 2, 3], [3, 0, 1, 2], [1, 1, 2, 3], [0, 3, 2, 3]])
+    expected = [[True] * 4, [True] * 4, [False, True, True, True], [True, False, True, True]]
+    assert follows_turns(found).tolist() == expected
+
+
+def test_the_same_weights_give_the_same_bytes(context: FigureContext) -> None:
+    assert draw("filters-theta", context) == draw("filters-theta", context)
+
+
+def test_models_without_weights_are_left_out_and_told(
+    context: FigureContext, small_data: Path, trained: Path, tmp_path: Path
+) -> None:
+    results = shutil.copytree(trained, tmp_path / "results")
+    held = figure_context(SUITE, place_of(small_data, results), "tiny")
+    run = run_of(results, "rbm")
+    (results / "runs" / run / "weights.npz").unlink()
+    shutil.rmtree(results / "runs" / run_of(results, "orbm"))
+    again = figure_context(SUITE, held.place, "tiny")
+    drawing = make("filters", again)
+    assert [axes.get_title() for axes in drawing.figure.axes if axes.get_title()] == ["TI-RBM", "θ-RBM"]
+    told = missing_lines(again, [drawing])
+    assert told[0] == "missing: orbm/sparsity=0.3; thetarbm run orbm/sparsity=0.3 --profile tiny makes it"
+    assert told[1].startswith(f"missing: the weights of {run}; thetarbm train --model rbm --seed 0 --set ")
+
+
+def test_other_images_than_the_run_was_made_from_are_not_shown(context: FigureContext, data_dir: Path) -> None:
+    other = figure_context(SUITE, place_of(data_dir, context.place.store.folder.parent), "tiny")
+    with pytest.raises(FigureMissing, match="prepare the same data or train again"):
+        draw("reconstructions", other)

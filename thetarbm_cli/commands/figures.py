@@ -1,0 +1,110 @@
+"""``thetarbm figures``: pictures of what was measured and learned."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from thetarbm_cli.commands.completion import complete_figures
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.suite_options import profile_option, source_option, suite_option
+from thetarbm_cli.errors import InputError, ThetaRBMError
+
+if TYPE_CHECKING:
+    from thetarbm_cli.reporting.figures import Drawing, FigureContext
+
+logger = logging.getLogger("thetarbm")
+
+
+@click.command("figures")
+@click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=complete_figures)
+@click.option(
+    "--format", "form", type=click.Choice(["png", "pdf", "svg"]), default="png", show_default=True, help="Kind of file."
+)
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the files [default: RESULTS/figures]."
+)
+@click.option("--units", metavar="N,N,…", help="Hidden units whose filters are shown [default: the most active ones].")
+@suite_option
+@profile_option
+@source_option
+@json_option
+@pass_session
+def command(
+    session: Session,
+    names: tuple[str, ...],
+    form: str,
+    out: Path | None,
+    units: str | None,
+    suite_path: Path | None,
+    profile: str,
+    source: str | None,
+    as_json: bool,
+) -> None:
+    """Draw figures from the records, or all that can be drawn.
+
+    Nothing is trained, measured or prepared. Some figures also need the weights of runs or the prepared images.
+
+    \b
+    from records: learning-curves gamma-units table-1 table-2 table-3 confusion
+                  gamma-offset floor orientation-estimators
+    from weights: filters-theta filters reconstructions samples
+    from images:  orientations
+    """  # noqa: D301  click takes \b as "keep these lines"
+    from thetarbm_cli import storage
+    from thetarbm_cli.experiments.suite import load_suite
+    from thetarbm_cli.reporting.figures import figure_context, kind_of, missing_lines
+
+    for name in names:
+        kind_of(name)
+    suite = load_suite(suite_path, check_settings=False)
+    context = figure_context(suite, session.workplace(), profile, source, units=_numbers(units))
+    drawn, left_out = _draw(session, context, names, form)
+    folder = out or session.results / "figures"
+    files = {name: folder / f"{name}{context.suffix}.{form}" for name in drawn}
+    for name, (_, content) in drawn.items():
+        storage.write_bytes(files[name], content)
+    for line in missing_lines(context, (drawing for drawing, _ in drawn.values())):
+        session.say(line)
+    if as_json:
+        figures = [{"name": name, "title": kind_of(name).title, "file": str(path)} for name, path in files.items()]
+        reasons = [{"name": name, "reason": reason} for name, reason in left_out.items()]
+        emit_json({"files": [str(path) for path in files.values()], "figures": figures, "left_out": reasons})
+    else:
+        for path in files.values():
+            click.echo(path)
+
+
+def _draw(
+    session: Session, context: FigureContext, names: tuple[str, ...], form: str
+) -> tuple[dict[str, tuple[Drawing, bytes]], dict[str, str]]:
+    """All figures, or the named ones, before any is written; without names, also why others are left out."""
+    from thetarbm_cli.reporting.figures import CATALOGUE, FigureMissing, encode, make
+
+    drawn, left_out = {}, {}
+    wanted = list(dict.fromkeys(names)) or list(CATALOGUE)
+    with session.progress("drawing") as progress:
+        for number, name in enumerate(wanted, start=1):
+            try:
+                drawing = make(name, context)
+                drawn[name] = (drawing, encode(name, drawing, form))
+            except FigureMissing as error:
+                if names:
+                    raise ThetaRBMError(f"cannot draw {name}: {error}") from error
+                left_out[name] = str(error)
+            progress(number, len(wanted))
+    for reason in dict.fromkeys(left_out.values()):
+        without = ", ".join(name for name, why in left_out.items() if why == reason)
+        logger.warning("left out: %s: %s", without, reason)
+    return drawn, left_out
+
+
+def _numbers(words: str | None) -> tuple[int, ...]:
+    """Hidden units as a user writes them."""
+    try:
+        return tuple(int(word) for word in words.split(",")) if words is not None else ()
+    except ValueError:
+        raise InputError(f"--units takes whole numbers with commas between them, not {words!r}") from None

@@ -1,0 +1,152 @@
+"""One look for all figures: sizes for print, colours and marks that the colour-blind can tell apart, fixed bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from thetarbm_cli.errors import InputError
+
+FORMATS = ("png", "pdf", "svg")
+# Widths of one column and of the page of a printed paper, in inches; no text is below 7 points at these sizes.
+COLUMN, PAGE = 3.5, 7.16
+SMALL_TEXT = 7
+DPI = 180
+
+# The palette of Okabe and Ito, made to be told apart with any colour vision.
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000",
+    "#e69f00",
+    "#56b4e9",
+    "#009e73",
+    "#f0e442",
+    "#0072b2",
+    "#d55e00",
+    "#cc79a7",
+)
+OURS, PAPERS = BLUE, VERMILION
+GREY, FAINT = "#666666", "#d9d9d9"
+# Light is little and dark is much, so that it holds in grey print; red and blue differ for any colour vision.
+SEQUENTIAL, DIVERGING = "Blues", "RdBu_r"
+
+SETTINGS: dict[str, Any] = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": SMALL_TEXT,
+    "ytick.labelsize": SMALL_TEXT,
+    "legend.fontsize": SMALL_TEXT,
+    "legend.frameon": False,
+    "figure.dpi": DPI,
+    "savefig.dpi": DPI,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e5e5e5",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 4,
+    "image.interpolation": "nearest",
+    "pdf.fonttype": 42,
+    # Labels come from a user's suite: a dollar sign in them is a dollar sign.
+    "text.parse_math": False,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a model is drawn in every figure."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+LOOKS = {
+    "rbm": Look(BLACK, "o", "-"),
+    "orbm": Look(ORANGE, "s", (0, (5, 1.5))),
+    "tirbm": Look(GREEN, "^", (0, (5, 1.5, 1, 1.5))),
+    "theta": Look(BLUE, "D", (0, (2, 1))),
+}
+
+
+def look_of(model: str) -> Look:
+    """The look of a model; others than the four are purple."""
+    return LOOKS.get(model, Look(PURPLE, "v", "-"))
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Matplotlib's own defaults with the settings above, whatever a user has set; undone at the end."""
+    import matplotlib
+
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(SETTINGS)
+        yield
+
+
+def new_figure(width: float, height: float, *, pictures: bool = False) -> Any:
+    """An empty figure of a size in inches, outside any window system; pictures keep their sides equal."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="compressed" if pictures else "constrained")
+
+
+def legend_below(figure: Any, panels: Iterable[Any], first: Sequence[str] = ()) -> None:
+    """Explain each kind of mark once, below all panels; `first` are labels that come before others."""
+    marks: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            marks.setdefault(label, handle)
+    labels = sorted(marks, key=lambda label: first.index(label) if label in first else len(first))
+    width = figure.get_figwidth()
+    figure.legend(
+        [marks[label] for label in labels],
+        labels,
+        loc="outside lower center",
+        ncols=len(labels) if width > COLUMN else 2,
+    )
+
+
+def look_lines(styles: Iterable[dict[str, Any]]) -> list[Any]:
+    """Lines that stand for styles in a legend."""
+    from matplotlib.lines import Line2D
+
+    return [Line2D([], [], **style) for style in styles]
+
+
+def render(figure: Any, form: str, name: str, title: str) -> bytes:
+    """The content of a file with the figure; no time, version or random id is in it.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    form : one of `FORMATS`
+    name, title : of the figure; random ids of an SVG become ones that follow from the name
+
+    Raises
+    ------
+    InputError
+        If there is no such format.
+    """
+    import matplotlib
+
+    if form not in FORMATS:
+        raise InputError(f"there is no format {form!r} for figures; choose from {', '.join(FORMATS)}")
+    nameless: dict[str, dict[str, None]] = {
+        "png": {"Software": None},
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
+    packed = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
+    stream = io.BytesIO()
+    with printing():
+        matplotlib.rcParams["svg.hashsalt"] = f"thetarbm-{name}"
+        figure.savefig(stream, format=form, dpi=DPI, metadata={"Title": title, **nameless[form]}, **packed)
+    return stream.getvalue()
