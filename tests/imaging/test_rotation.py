@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from skimage.transform import rotate
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_matrix, rotation_operators
+from thetarbm_cli.imaging.rotation import (
+    KINDS,
+    Rotations,
+    rotation_matrix,
+    rotation_operators,
+    there_and_back_operators,
+)
 
 
 def random_images(count, size, seed=0):
@@ -92,6 +98,9 @@ def test_turn_is_the_product_row_by_row(kind, size, rotations):
     for s in range(rotations):
         np.testing.assert_allclose(turns.turn_by(images, s), images @ dense[s].T, atol=1e-6)
         np.testing.assert_allclose(turns.turn_by(images, s, transpose=True), images @ dense[s], atol=1e-6)
+    for s, turned in enumerate(turns.turn_each_way(images)):
+        assert turned.flags.c_contiguous
+        np.testing.assert_array_equal(turned, turns.turn_by(images, s))
     all_ways = turns.turn_all_ways(images)
     assert all_ways.shape == (rotations, 1000, size * size)
     np.testing.assert_allclose(all_ways, [images @ matrix.T for matrix in dense], atol=1e-6)
@@ -126,6 +135,30 @@ def test_offset_is_added_to_every_angle():
     np.testing.assert_allclose(turned[0], rotation_matrix(8, 100) @ image[0], atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_images_that_are_sorted_are_turned_as_any_others(kind):
+    images, indices = random_images(500, 6), np.random.default_rng(2).integers(0, 5, 500)
+    turns, order = Rotations(6, 5, kind), np.argsort(indices, kind="stable")
+    for transpose in (False, True):
+        in_order = turns.turn(images[order], indices[order], transpose=transpose)
+        np.testing.assert_array_equal(in_order, turns.turn(images, indices, transpose=transpose)[order])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("rotations", [1, 4, 9])
+def test_there_and_back_is_the_product_and_nothing_for_an_exact_turn(kind, rotations):
+    products = there_and_back_operators(6, rotations, kind)
+    for operator, product in zip(rotation_operators(6, rotations, kind), products, strict=True):
+        dense = operator.toarray()
+        expected = dense.T @ dense
+        if np.array_equal(expected, np.eye(36)):
+            assert product is None
+        else:
+            np.testing.assert_allclose(product.toarray(), expected, atol=1e-6)
+    assert there_and_back_operators(6, rotations, "permutation") == (None,) * rotations
+    assert there_and_back_operators(6, rotations, kind) is products
+
+
 def test_operators_are_built_once():
     assert rotation_operators(8, 9) is rotation_operators(8, 9)
     turns = Rotations(8)
@@ -145,6 +178,8 @@ def test_a_device_gives_what_the_host_gives(device, kind):
         np.testing.assert_array_equal(result, host.turn_by(images, 3, transpose=transpose))
     result = device.backend.to_host(device.turn_all_ways(there))
     np.testing.assert_array_equal(result, host.turn_all_ways(images))
+    for turned, expected in zip(device.turn_each_way(there), host.turn_all_ways(images), strict=True):
+        np.testing.assert_array_equal(device.backend.to_host(turned), expected)
 
 
 def test_wrong_rotations_are_refused():

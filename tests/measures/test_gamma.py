@@ -110,6 +110,14 @@ def test_chunks_do_not_matter(chunk):
     assert result.ratio_of_sums == pytest.approx(expected.ratio_of_sums, rel=1e-12)
 
 
+def test_chunks_may_grow_and_shrink():
+    original, turned = noise(60, 4, 3)
+    accumulator = GammaAccumulator(4)
+    for rows in (slice(0, 5), slice(5, 30), slice(30, 31), slice(31, 60)):
+        accumulator.add(original[rows], turned[:, rows])
+    np.testing.assert_allclose(accumulator.result().per_unit, score(original, turned).per_unit, rtol=1e-12)
+
+
 def test_sorted_images_lose_no_digits():
     # The mean drifts from chunk to chunk by far more than the spread within one.
     original, turned = noise(400, 2, 3)

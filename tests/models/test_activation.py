@@ -38,6 +38,16 @@ def test_sigmoid(x: np.ndarray) -> None:
     np.testing.assert_allclose(backend.to_host(result), expected, rtol=2e-5, atol=1e-30)
 
 
+@pytest.mark.parametrize("shape", [(700, 300), (3, 90_000), (5, 40, 600), (200_000,), (0, 4)])
+def test_sigmoid_of_more_numbers_than_a_cache_holds(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(0).normal(0, 5, shape).astype(np.float32)
+    # One number at a time, for a few: nothing is left out between the pieces, and nothing is done twice.
+    some = [sigmoid(np, np.array([value])) for value in x.ravel()[::997]]
+    result = sigmoid(np, x.copy())
+    np.testing.assert_array_equal(result.ravel()[::997], np.array(some, dtype=np.float32).ravel())
+    np.testing.assert_allclose(result, expit(x.astype(np.float64)), rtol=2e-6)
+
+
 @settings(derandomize=True)
 @given(drives)
 def test_softplus(x: np.ndarray) -> None:

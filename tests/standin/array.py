@@ -16,7 +16,7 @@ SCALARS = (bool, int, float, complex, np.generic)
 
 def on_device(host: Any) -> ndarray:
     """A new device array; CuPy lays new arrays out row by row, whatever the order of the operands."""
-    return ndarray(np.array(host, order="C", copy=None))
+    return ndarray(np.asarray(host, order="C"))
 
 
 def operand(value: Any) -> Any:

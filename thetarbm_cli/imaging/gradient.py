@@ -11,13 +11,15 @@ gradient at all.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 
+@lru_cache(maxsize=16)
 def gradient_matrices(size: int, operator: str, scale: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Give the smoothing and the derivative of a line of pixels as matrices.
+    """Give the smoothing and the derivative of a line of pixels as matrices, made once (do not change them).
 
     Parameters
     ----------
@@ -43,27 +45,40 @@ def gradient_matrices(size: int, operator: str, scale: float) -> tuple[NDArray[n
     return _band_matrix(size, smoothing), _band_matrix(size, np.array([-0.5, 0, 0.5]))
 
 
-def gradients(
-    images: NDArray[np.float32], smooth: NDArray[np.float32], derive: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Take the derivatives of a batch of images.
+class GradientFilter:
+    """Takes the derivatives of square images, at most `images` at a time, in arrays that are made once.
 
     Parameters
     ----------
-    images : (n, V) float32 array, C-contiguous
-    smooth, derive : (size, size) float32 arrays
-        From `gradient_matrices`.
-
-    Returns
-    -------
-    right, down : (n, V) float32 arrays
-        The derivatives along the columns and along the rows.
+    images, size : int
+        Largest n, and the side, of the images to come.
+    operator, scale
+        As in `gradient_matrices`.
     """
-    size = len(smooth)
-    lines, grid = images.reshape(-1, size), (-1, size, size)
-    right = np.matmul(smooth, (lines @ derive.T).reshape(grid))
-    down = np.matmul(derive, (lines @ smooth.T).reshape(grid))
-    return right.reshape(images.shape), down.reshape(images.shape)
+
+    def __init__(self, images: int, size: int, operator: str, scale: float) -> None:
+        self.smooth, self.derive = gradient_matrices(size, operator, scale)
+        self._half, self._right, self._down = (np.empty((images, size, size), dtype=np.float32) for _ in range(3))
+
+    def __call__(self, images: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Give the derivatives along the columns and along the rows.
+
+        Parameters
+        ----------
+        images : (n, V) float32 array, C-contiguous
+
+        Returns
+        -------
+        right, down : (n, V) float32 arrays, good until the next call
+        """
+        size = len(self.smooth)
+        lines = images.reshape(-1, size)
+        half, right, down = (part[: len(images)] for part in (self._half, self._right, self._down))
+        np.matmul(lines, self.derive.T, out=half.reshape(-1, size))
+        np.matmul(self.smooth, half, out=right)
+        np.matmul(lines, self.smooth.T, out=half.reshape(-1, size))
+        np.matmul(self.derive, half, out=down)
+        return right.reshape(images.shape), down.reshape(images.shape)
 
 
 def _band_matrix(size: int, mask: NDArray[np.float64]) -> NDArray[np.float32]:

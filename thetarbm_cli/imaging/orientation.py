@@ -12,12 +12,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
-from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.gradient import gradient_matrices, gradients
+from thetarbm_cli.imaging.gradient import GradientFilter
+from thetarbm_cli.imaging.votes import VoteCounter, shares
 
 OPERATORS = ("gaussian", "central", "sobel")
 WEIGHTINGS = ("squared", "magnitude", "count")
@@ -26,27 +25,8 @@ BINNINGS = ("shared", "hard", "smoothed")
 # Bins of the fine histogram of "smoothed" (at least; a multiple of S), and how it is smoothed.
 _FINE_BINS = 36
 _SMOOTHING = np.array([1, 4, 6, 4, 1], dtype=np.float32) / 16
-# Squared gradients of images in [0, 1] below this are rounding noise: such a pixel has no direction.
-_FLAT = 1e-12
 # Pixels handled at once: few enough for the processor's cache, many enough to hide the cost of a call.
 _CHUNK_PIXELS = 1 << 16
-
-
-def _arctangent_series() -> list[np.float32]:
-    """Give float32 coefficients of P with arctan(a) = a·P(a²) on 0 ≤ a ≤ 1, to 2e-7, highest power first.
-
-    NumPy's ``arctan2`` takes most of the time where it is not vectorised; this one costs a quarter of it.
-    """
-
-    def ratio(square: NDArray[np.float64]) -> NDArray[np.float64]:
-        root = np.sqrt(square)
-        return np.asarray(np.arctan(root) / root)
-
-    series = Chebyshev.interpolate(ratio, 8, domain=[0, 1]).convert(kind=Polynomial)
-    return [np.float32(coefficient) for coefficient in series.coef[::-1]]
-
-
-_ARCTANGENT = _arctangent_series()
 
 
 @dataclass(frozen=True)
@@ -130,40 +110,18 @@ class OrientationEstimator:
         size = _side(images)
         flat = images.reshape(len(images), size * size)
         bins = self._fine_bins() if self.binning == "smoothed" else self.rotations
-        smooth, derive = gradient_matrices(size, self.operator, self.scale)
-        votes = np.empty((len(flat), bins), dtype=np.float32)
+        votes = np.empty((len(flat), bins + 2), dtype=np.complex64)
         chunk = max(_CHUNK_PIXELS // (size * size), 1)
+        most = min(chunk, len(flat))
+        gradients = GradientFilter(most, size, self.operator, self.scale)
+        counter = VoteCounter(most, size * size, bins, self.weighting, shared=self.binning != "hard")
         for start in range(0, len(flat), chunk):
             block = np.ascontiguousarray(flat[start : start + chunk], dtype=np.float32)
-            right, down = gradients(block, smooth, derive)
-            votes[start : start + chunk] = self._vote(right, down, bins)
-        return self._coarse(votes) if self.binning == "smoothed" else votes
+            votes[start : start + chunk] = counter.count(*gradients(block))
+        return self._coarse(shares(votes)) if self.binning == "smoothed" else shares(votes)
 
     def _fine_bins(self) -> int:
         return math.ceil(_FINE_BINS / self.rotations) * self.rotations
-
-    def _vote(self, right: NDArray[np.float32], down: NDArray[np.float32], bins: int) -> NDArray[np.float32]:
-        """Count the votes of (n, V) gradients: an (n, bins) array."""
-        squared = right * right
-        squared += down * down
-        flat = squared <= _FLAT
-        position = _direction(right, down, squared)
-        position *= np.float32(bins)
-        if self.weighting == "count":
-            weight = np.ones_like(squared)
-        else:
-            weight = np.sqrt(squared) if self.weighting == "magnitude" else squared
-        weight[flat] = 0
-        if self.binning == "hard":
-            position += np.float32(0.5)
-            return _fold(_scatter(position.astype(np.int32), weight, bins), bins)
-        lower = position.astype(np.int32)
-        position -= lower
-        position *= weight
-        upper_share = _scatter(lower, position, bins)
-        lower_share = np.maximum(_scatter(lower, weight, bins) - upper_share, 0)  # not −1e-9 by rounding
-        lower_share[:, 1:] += upper_share[:, :-1]
-        return _fold(lower_share, bins)
 
     def _coarse(self, votes: NDArray[np.float32]) -> NDArray[np.float32]:
         """Smooth (N, F) fine histograms and take the maximum around each φ_s: an (N, S) array."""
@@ -183,42 +141,3 @@ def _side(images: NDArray[np.floating]) -> int:
         if side > 0 and images.shape[1:] in ((side * side,), (side, side)):
             return side
     raise InputError(f"orientation needs square images of shape (N, V) or (N, h, h), not {images.shape}")
-
-
-def _direction(
-    right: NDArray[np.float32], down: NDArray[np.float32], squared: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """Give the directions, counter-clockwise from the right, as shares of the circle in [0, 1]."""
-    across, up = np.abs(right), np.abs(down)
-    longer = np.maximum(across, up)
-    ratio = np.minimum(across, up)
-    np.divide(ratio, longer, out=ratio, where=squared > _FLAT)
-    square = ratio * ratio
-    turn = np.full_like(ratio, _ARCTANGENT[0])
-    for coefficient in _ARCTANGENT[1:]:
-        turn *= square
-        turn += coefficient
-    turn *= ratio
-    turn *= np.float32(0.5 / math.pi)
-    # From the first eighth of the circle to the first quarter, the upper half, the whole.
-    np.subtract(np.float32(0.25), turn, out=turn, where=up > across)
-    np.subtract(np.float32(0.5), turn, out=turn, where=right < 0)
-    np.subtract(np.float32(1), turn, out=turn, where=down > 0)
-    return turn
-
-
-def _scatter(index: NDArray[np.int32], weight: NDArray[np.float32], bins: int) -> NDArray[np.float32]:
-    """Add up the weights of each row by index: an (n, bins + 2) array of (n, V) arrays."""
-    count, pixels = index.shape
-    ends = np.arange(0, count * pixels + 1, pixels, dtype=np.int32)
-    # A sparse matrix adds up repeated entries, in float32 and without the copies that bincount makes.
-    rows = scipy.sparse.csr_array((weight.ravel(), index.ravel(), ends), shape=(count, bins + 2))
-    return np.asarray(rows.toarray())
-
-
-def _fold(votes: NDArray[np.float32], bins: int) -> NDArray[np.float32]:
-    """Bring the two bins beyond the circle back to its start: an (n, bins) array."""
-    folded = votes[:, :bins].copy()
-    for beyond in range(bins, votes.shape[1]):
-        folded[:, beyond % bins] += votes[:, beyond]
-    return folded

@@ -8,6 +8,7 @@ brought to the device once; batches of images are then turned by sparse products
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -23,8 +24,8 @@ from thetarbm_cli.imaging.permutation import cyclic_permutation
 KINDS = ("bilinear", "replicated", "nearest", "permutation")
 
 # Images in one sparse product. On the host few enough that a block and its turned copy stay in the
-# processor's cache; a device wants large products instead.
-_HOST_BLOCK = 64
+# processor's cache, and no power of two, whose rows would share their places there; a device wants large products.
+_HOST_BLOCK = 96
 _DEVICE_BLOCK = 4096
 
 
@@ -113,6 +114,16 @@ def rotation_operators(
     return tuple(operators)
 
 
+@lru_cache(maxsize=64)
+def there_and_back_operators(
+    size: int, rotations: int, kind: str = "bilinear"
+) -> tuple[scipy.sparse.csr_matrix | None, ...]:
+    """Build T_s'T_s for s = 0 … S−1, None where it is the identity; parameters as in `rotation_operators`."""
+    identity = scipy.sparse.identity(size * size, dtype=np.float32, format="csr")
+    products = (operator.T.tocsr() @ operator for operator in rotation_operators(size, rotations, kind))
+    return tuple(None if abs(product - identity).max() == 0 else product for product in products)
+
+
 @dataclass(frozen=True)
 class Rotations:
     """The rotations of one support set, on one device.
@@ -181,7 +192,10 @@ class Rotations:
         ends = np.cumsum(np.bincount(index.astype(np.int64), minlength=self.rotations))
         for operator, rows in zip(operators, np.split(order, ends[:-1]), strict=True):
             for start in range(0, rows.size, self._block):
-                block = self.backend.asarray(rows[start : start + self._block])
+                chosen = rows[start : start + self._block]
+                # Of sorted images a block is a slice, which is read and written without lists of places.
+                sliced = chosen[-1] - chosen[0] == chosen.size - 1
+                block = slice(chosen[0], chosen[-1] + 1) if sliced else self.backend.asarray(chosen)
                 turned[block] = (operator @ images[block].T).T
         return turned
 
@@ -207,29 +221,58 @@ class Rotations:
         self._apply((self.transposed if transpose else self.operators)[index], images, turned)
         return turned
 
-    def turn_all_ways(self, images: Array) -> Array:
+    def turn_all_ways(self, images: Array, out: Array | None = None) -> Array:
         """Turn all images by all rotations.
 
         Parameters
         ----------
         images : (N, V) float32 array on the device
+        out : (S, N, V) float32 array on the device, optional
+            Where to write the turned images.
 
         Returns
         -------
-        (S, N, V) array on the device, C-contiguous
+        (S, N, V) array on the device, C-contiguous unless `out` is not
         """
         self._check_images(images)
-        turned = self.backend.xp.empty((self.rotations, *images.shape), dtype=np.float32)
-        for index, operator in enumerate(self.operators):
-            self._apply(operator, images, turned[index])
-        return turned
+        if out is None:
+            out = self.backend.xp.empty((self.rotations, *images.shape), dtype=np.float32)
+        for block, columns in self._columns(images):
+            for turned, operator in zip(out, self.operators, strict=True):
+                turned[block] = (operator @ columns).T
+        return out
+
+    def turn_each_way(self, images: Array) -> Iterator[Array]:
+        """Turn all images by one rotation after the other, as `turn_by` does, in one array.
+
+        Parameters
+        ----------
+        images : (N, V) float32 array on the device
+
+        Yields
+        ------
+        S arrays (N, V) on the device, C-contiguous; each is overwritten by the next
+        """
+        self._check_images(images)
+        blocks = list(self._columns(images))
+        turned = self.backend.xp.empty(images.shape, dtype=np.float32)
+        for operator in self.operators:
+            for block, columns in blocks:
+                turned[block] = (operator @ columns).T
+            yield turned
+
+    def _columns(self, images: Array) -> Iterator[tuple[slice, Array]]:
+        """Blocks of images (N, V) as columns (V, n), each with the slice of its rows."""
+        for start in range(0, images.shape[0], self._block):
+            block = slice(start, start + self._block)
+            # A sparse product on the host copies what is not contiguous: here once for all rotations. For the
+            # device the transpose of rows is the column-major layout that its sparse product wants.
+            yield block, np.ascontiguousarray(images[block].T) if self.backend.xp is np else images[block].T
 
     def _apply(self, operator: Any, images: Array, out: Array) -> None:
         """Write ``operator @ x`` for each of the (N, V) images x into the rows of `out`."""
-        for start in range(0, images.shape[0], self._block):
-            block = slice(start, start + self._block)
-            # Images as columns: for the device that is the column-major layout its sparse product wants.
-            out[block] = (operator @ images[block].T).T
+        for block, columns in self._columns(images):
+            out[block] = (operator @ columns).T
 
     @property
     def _block(self) -> int:

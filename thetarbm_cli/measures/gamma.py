@@ -74,6 +74,7 @@ class GammaAccumulator:
         self._averages = Moments()
         self._copies = Moments()
         self._rounding = 0.0
+        self._room: Array | None = None
 
     def add(self, original: Array, turned: Iterable[Array]) -> None:
         """Take in one chunk of images.
@@ -95,22 +96,30 @@ class GammaAccumulator:
         if len(shape) != 2 or shape[1] != self.units or not shape[0]:
             raise InputError(f"the γ-score of {self.units} units got features of the shape {shape}")
         self._rounding = max(self._rounding, float(np.finfo(original.dtype).eps))
-        self._originals.add(original.astype(np.float64))
-        total, copies = None, 0
+        wide, total = (room[: shape[0]] for room in self._room_for(shape[0]))
+        wide[...] = original
+        self._originals.add(wide)
+        copies = 0
         for features in turned:
             if features.shape != shape:
                 raise InputError(f"turned images have features of the shape {features.shape}, originals {shape}")
-            wide = features.astype(np.float64)
-            if total is None:
-                total = wide.copy()
-            else:
+            wide[...] = features
+            if copies:
                 total += wide
+            else:
+                total[...] = wide
             self._copies.add(wide)
             copies += 1
-        if total is None:
+        if not copies:
             raise InputError("the γ-score needs at least one rotation")
         total /= copies
         self._averages.add(total)
+
+    def _room_for(self, images: int) -> Array:
+        """Two float64 arrays of at least `images` rows, made once: new memory costs as much as a sum."""
+        if self._room is None or self._room.shape[1] < images:
+            self._room = self.backend.xp.empty((2, images, self.units), dtype=np.float64)
+        return self._room
 
     def result(self) -> GammaScore:
         """γ-score of all images so far.
@@ -197,7 +206,7 @@ def gamma_score(
     accumulator = GammaAccumulator(units, device)
     for start in range(0, len(images), chunk):
         batch = device.asarray(images[start : start + chunk], dtype=np.float32)
-        turned = (features_of(turns.turn_by(batch, number)) for number in range(rotations))
+        turned = (features_of(copies) for copies in turns.turn_each_way(batch))
         accumulator.add(features_of(batch), turned)
         if progress is not None:
             progress(start + len(batch), len(images))

@@ -26,6 +26,8 @@ MachineFunction = Callable[[Machine, Array, Groups | None], Array]
 
 # Rows that are turned into features at a time: large enough for the products, small enough for the memory.
 CHUNK = 2000
+# Rows that are standardised and turned at a time: few enough for the processor's cache.
+BLOCK = 256
 
 
 class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -44,6 +46,10 @@ class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     @abstractmethod
     def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         """The machine's inputs (n, V) and groups (n,) of images, with what was fitted."""
+
+    def _groups_of(self, images: Images, orientations: Orientations | None) -> Orientations | None:
+        """Group of each image (n,), given or found, for machines that treat each orientation by itself."""
+        return None
 
     @abstractmethod
     def _machine(self, backend: Backend, parameters: dict[str, Array]) -> Machine:
@@ -200,25 +206,33 @@ class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         parts = []
         for first in range(0, len(images), CHUNK):
             rows = slice(first, first + CHUNK)
-            inputs, groups = self._inputs(images[rows], None if given is None else given[rows])
-            parts.append(self._map_chunk(machine, inputs, groups, function, as_images))
-        return np.concatenate(parts)
+            indices = None if given is None else given[rows]
+            parts.append(self._map_chunk(machine, images[rows], indices, function, as_images))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _map_chunk(
         self,
         machine: Machine,
-        inputs: Images,
-        groups: Orientations | None,
+        images: Images,
+        orientations: Orientations | None,
         function: MachineFunction,
         as_images: bool,
     ) -> NDArray[np.float32]:
         backend = machine.backend
+        groups = self._groups_of(images, orientations)
         if groups is None:
+            inputs, _ = self._inputs(images, orientations)
             values = backend.to_host(function(machine, backend.asarray(inputs), None))
             return self._images_of(values, None) if as_images else values
+        # Sorted before anything else, so that the images of an orientation are one slice in every step that follows.
         order = np.argsort(groups, kind="stable")
-        described = Groups.of(backend, groups[order], machine.groups)
-        values = backend.to_host(function(machine, backend.asarray(inputs[order]), described))
+        groups = groups[order]
+        inputs = np.empty_like(images)
+        for first in range(0, len(images), BLOCK):
+            rows = slice(first, first + BLOCK)
+            inputs[rows], _ = self._inputs(images[order[rows]], groups[rows])
+        described = Groups.of(backend, groups, machine.groups)
+        values = backend.to_host(function(machine, backend.asarray(inputs), described))
         result = np.empty_like(values)
-        result[order] = self._images_of(values, groups[order]) if as_images else values
+        result[order] = self._images_of(values, groups) if as_images else values
         return result

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import scipy.sparse
-
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
+from thetarbm_cli.imaging.rotation import Rotations, there_and_back_operators
 from thetarbm_cli.models.groups import Groups
 from thetarbm_cli.models.interactions import Interaction, SharedInteraction
 
@@ -29,8 +27,8 @@ class TiedInteraction(SharedInteraction):
     def __init__(self, backend: Backend, parameters: dict[str, Array], size: int, rotations: int, kind: str) -> None:
         super().__init__(backend, parameters)
         self._there_and_back = [
-            None if _is_identity(operator) else backend.sparse(operator)
-            for operator in (T.T.tocsr() @ T for T in rotation_operators(size, rotations, kind))
+            None if operator is None else backend.sparse(operator)
+            for operator in there_and_back_operators(size, rotations, kind)
         ]
 
     def field(self, hidden: Array, groups: Groups | None, out: Array | None = None) -> Array:
@@ -42,10 +40,6 @@ class TiedInteraction(SharedInteraction):
                 if operator is not None:
                     result[rows] = (operator @ result[rows].T).T
         return result
-
-
-def _is_identity(matrix: scipy.sparse.csr_matrix) -> bool:
-    return bool(abs(matrix - scipy.sparse.identity(matrix.shape[0], format="csr")).max() == 0)
 
 
 class TensorInteraction(Interaction):
@@ -66,12 +60,8 @@ class TensorInteraction(Interaction):
     def __init__(self, backend: Backend, parameters: dict[str, Array], size: int, kind: str) -> None:
         super().__init__(backend, parameters)
         self.rotations, _, self.pixels = parameters["weights"].shape
-        self._exact: Rotations | None = None
-        if kind == "permutation":
-            self._exact = Rotations(size, self.rotations, kind, backend=backend)
-        else:
-            stacked = scipy.sparse.vstack(rotation_operators(size, self.rotations, kind), format="csr")
-            self._all_ways = backend.sparse(stacked)
+        self._turns = Rotations(size, self.rotations, kind, backend=backend)
+        self._turned: Array | None = None
 
     def drives(self, visible: Array, groups: Groups | None, out: Array | None = None) -> Array:
         """b + W_s x with the slice of each image's orientation, (n, H)."""
@@ -105,15 +95,15 @@ class TensorInteraction(Interaction):
     ) -> None:
         """Turn every image of both phases S ways once, then one product for each slice."""
         assert groups is not None
-        if self._exact is not None:
-            self._accumulate_exactly(self._exact, visible, hidden, groups, increment, scale, keep)
+        if self._turns.kind == "permutation":
+            self._accumulate_exactly(visible, hidden, groups, increment, scale, keep)
             return
         xp = self.backend.xp
-        rotations, pixels = self.rotations, self.pixels
-        both = len(visible)
-        columns = (self._all_ways @ xp.ascontiguousarray(visible.T)).reshape(rotations, pixels, both)
+        rotations, both = self.rotations, len(visible)
+        if self._turned is None or self._turned.shape[1] != both:
+            self._turned = xp.empty((rotations, *visible.shape), dtype=visible.dtype)
         # Row d·2n + i holds T_d x_i: slice k takes d = k - s_i of each image.
-        turned = xp.ascontiguousarray(columns.transpose(0, 2, 1)).reshape(rotations * both, pixels)
+        turned = self._turns.turn_all_ways(visible, out=self._turned).reshape(rotations * both, self.pixels)
         orientations = xp.concatenate([groups.index, groups.index])
         images = xp.arange(both)
         for k in range(rotations):
@@ -123,7 +113,6 @@ class TensorInteraction(Interaction):
 
     def _accumulate_exactly(
         self,
-        turns: Rotations,
         visible: Array,
         hidden: Array,
         groups: Groups,
@@ -141,8 +130,8 @@ class TensorInteraction(Interaction):
         canonical = xp.empty_like(visible)
         for s, rows in groups.segments:
             for both in (rows, slice(rows.start + count, rows.stop + count)):
-                canonical[both] = turns.turn_by(visible[both], s, transpose=True)
+                canonical[both] = self._turns.turn_by(visible[both], s, transpose=True)
         gradient = scale * xp.matmul(hidden.T, canonical)
         increment *= keep
         for k in range(self.rotations):
-            increment[k] += turns.turn_by(gradient, k)
+            increment[k] += self._turns.turn_by(gradient, k)

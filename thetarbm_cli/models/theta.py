@@ -89,6 +89,9 @@ class ThetaRBM(OrientedImageRBM):
         index = self._orientations(images, orientations)
         return self._in_frame(self._standardised(images, index), index), index
 
+    def _groups_of(self, images: Images, orientations: Orientations | None) -> Orientations | None:
+        return self._orientations(images, orientations)
+
     def _in_frame(self, images: Images, index: Orientations) -> Images:
         """Images as the machine sees them: as they are, or (tied) T_s'x, in the frame of M."""
         return self._turning().turn(images, index, transpose=True) if self.tensor == "tied" else images
