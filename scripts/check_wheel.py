@@ -81,6 +81,9 @@ def check(room: Path) -> None:
     expect(sheet["splits"] == SPLITS, f"thetarbm prepare-data --json: splits {sheet['splits']}")
     tables = json.loads(run(thetarbm, "tables", "--json", folder=elsewhere))["tables"]
     expect(tables["1"][-3]["published"] == 10.85, "thetarbm tables --json: the published numbers of the suite")
+    page = room / "report.html"
+    told = json.loads(run(thetarbm, "report", "--json", "--out", page, folder=elsewhere))
+    expect(page.stat().st_size == told["bytes"], "thetarbm report --json: a page from the templates inside")
     expect(not list(elsewhere.iterdir()), "nothing is left in the folder of the calls")
 
 

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import shlex
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.runs import Command
+from tests.experiments.suites import record_for, save, write_suite
+from tests.reporting.numbers import records
+from tests.reporting.pages import Node, read, two_figures
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.reporting.figures import CATALOGUE, FigureKind
+from thetarbm_cli.reporting.figures.dotplots import draw_table_1
+from thetarbm_cli.reporting.html.numerals import measure_words
+
+__all__ = ["two_figures"]
+
+pytestmark = pytest.mark.usefixtures("two_figures")
+
+
+def page_in(path: Path) -> Node:
+    return read(path.read_text(encoding="utf-8"))
+
+
+def test_the_page_is_written_and_its_path_printed(thetarbm: Command, tmp_path: Path) -> None:
+    save(tmp_path / "results", *records())
+    done = thetarbm("report")
+    path = tmp_path / "results" / "report.html"
+    assert (done.code, done.out) == (0, f"{path}\n")
+    assert "figure lost is not drawn: no weights are here; thetarbm train makes them\n" in done.err
+    assert path.stat().st_size < 5_000_000
+    assert page_in(path).one("h1").text
+
+
+def test_every_number_is_that_of_the_tables(thetarbm: Command, tmp_path: Path) -> None:
+    save(tmp_path / "results", *records(lambda cell, column: 1 / (3 + len(cell.name) + len(column))))
+    sheet = thetarbm("tables", "--json").json["tables"]
+    assert thetarbm("report").code == 0
+    page = page_in(tmp_path / "results" / "report.html")
+    for name, rows in sheet.items():
+        cells = [cell for cell in page.one("table", id=f"source0-table{name}").all("td") if cell.children]
+        assert [cell.attributes.get("data-value") for cell in cells] == [
+            None if row["mean"] is None else repr(row["mean"]) for row in rows
+        ]
+        digits = ["4" if row["column"].startswith("gamma") else "2" for row in rows]
+        for cell, row, places in zip(cells, rows, digits, strict=True):
+            assert cell.one("button").words.startswith("—" if row["mean"] is None else f"{row['mean']:.{places}f}")
+    listed = {}
+    for line in page.one("table", id="source0-numbers").one("tbody").all("tr"):
+        measure, *numbers = line.all("td")
+        listed[line.one("th").text, measure.text] = [each.attributes.get("data-value") for each in numbers]
+    for row in (row for rows in sheet.values() for row in rows):
+        found = listed[row["cell"], measure_words(row["column"], row["model"])]
+        mean, deviation, published = (row[name] for name in ("mean", "std", "published"))
+        difference = None if published is None or mean is None else mean - published
+        wanted = [mean, deviation, published, difference, row["seeds"]]
+        assert found == [None if number is None else repr(number) for number in wanted]
+
+
+def test_commands_choose_the_cell_that_they_stand_beside(thetarbm: Command, tmp_path: Path) -> None:
+    suite = write_suite(tmp_path)
+    cell = load_suite(suite).cells("paper")[0]
+    numbers = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
+    save(tmp_path / "results", *(record_for(cell, seed, **numbers) for seed in (0, 1)))
+    assert thetarbm("report", "--suite", str(suite)).code == 0
+    rows = page_in(tmp_path / "results" / "report.html").one("section", id="reruns").one("tbody").all("tr")
+    assert len(rows) == 5
+    for row in (rows[0], rows[3]):
+        program, *words = shlex.split(row.one("code").text)
+        assert program == "thetarbm"
+        due = thetarbm(*words, "--dry-run", "--json", data_dir=tmp_path / "empty")
+        assert due.code == 3
+        assert [run["cell"] for run in due.json["runs"]] == [row.one("th").text] * 2
+
+
+def test_json_says_where_it_is_and_what_is_missing(thetarbm: Command, tmp_path: Path) -> None:
+    save(tmp_path / "results", *(record for record in records() if record.settings.model != "tirbm"))
+    out = tmp_path / "elsewhere" / "page.html"
+    told = thetarbm("report", "--out", str(out), "--json").json
+    assert set(told) == {"path", "bytes", "figures", "missing"}
+    assert (told["path"], told["bytes"], told["figures"]) == (str(out), out.stat().st_size, ["dots"])
+    names = {gap["name"] for gap in told["missing"]}
+    assert {"tirbm/sparsity=0.3", "mnist-tirbm", "lost"} <= names
+    assert "tirbm-reference" not in names
+    assert all(set(gap) == {"kind", "name", "source", "reason", "command"} for gap in told["missing"])
+    assert not (tmp_path / "results" / "report.html").exists()
+
+
+def test_other_profiles_and_sources_have_files_of_their_own(thetarbm: Command, tmp_path: Path) -> None:
+    suite = write_suite(tmp_path)
+    for options in (["--profile", "tiny"], ["--source", "official"]):
+        assert thetarbm("report", "--suite", str(suite), *options).code == 0
+    names = {path.name for path in (tmp_path / "results").glob("*.html")}
+    assert names == {"report-tiny.html", "report-official.html"}
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_open_shows_the_page(thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opens: bool) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: asked.append(address) or opens)
+    done = thetarbm("report", "--open", "--suite", str(write_suite(tmp_path)))
+    assert done.code == 0
+    assert asked == [(tmp_path / "results" / "report.html").as_uri()]
+    assert ("no browser could be started" in done.err) == (not opens)
+
+
+def test_wrong_input_writes_nothing(thetarbm: Command, tmp_path: Path) -> None:
+    thetarbm("report", "--profile", "huge").assert_refused("huge")
+    thetarbm("report", "--suite", str(tmp_path / "none.yaml")).assert_refused("none.yaml")
+    thetarbm("report", "--out", str(tmp_path)).assert_refused("directory")
+    (tmp_path / "file").write_text("")
+    thetarbm("report", "--out", str(tmp_path / "file" / "page.html")).assert_refused("page.html", code=1)
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_damaged_record_is_left_out_with_one_warning(thetarbm: Command, tmp_path: Path) -> None:
+    made = records(seeds=1)
+    save(tmp_path / "results", *made)
+    (tmp_path / "results" / "runs" / made[0].run / "run.json").write_text("{")
+    done = thetarbm("report")
+    assert done.code == 0
+    assert done.err.count("warning: ") == 1
+
+
+def test_a_real_figure_is_drawn(thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path / "results", *records())
+    monkeypatch.setitem(CATALOGUE, "table-1", FigureKind("Table 1", "As dots.", draw_table_1))
+    assert thetarbm("report", "--json").json["figures"] == ["dots", "table-1"]

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.experiments.suites import record_for, save, write_suite
+from tests.reporting.numbers import CELLS, records
+from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
+from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.reporting.html.material import Material, gather
+from thetarbm_cli.reporting.html.page import render_page
+
+__all__ = ["two_figures"]
+
+HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(1)>\"'&amp;</style></pre>"
+SUITE = f"""\
+format: 1
+title: {json.dumps(HOSTILE)}
+paper: {{title: {json.dumps(HOSTILE)}, authors: {json.dumps(HOSTILE)}, year: 2016}}
+assumptions:
+  - {{name: open, reading: {json.dumps(HOSTILE)}, why: {json.dumps(HOSTILE)}}}
+profiles: {{paper: {{seeds: 1, about: {json.dumps(HOSTILE)}}}}}
+experiments:
+  - name: rbm
+    label: {json.dumps(HOSTILE)}
+    model: rbm
+    grid: {{sparsity: [0.3]}}
+    tables: ["1"]
+  - name: pixels
+    label: pixels
+    model: pixels
+    tables: ["1"]
+    measures: [error]
+    context: {json.dumps(HOSTILE)}
+"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Node:
+    """The page of the shipped suite with the paper's own numbers."""
+    results = tmp_path_factory.mktemp("results")
+    save(results, *records())
+    with few_figures():
+        return read(page_of(replace(gather(results, shipped_path(), "paper"), suite_path=None), results))
+
+
+def test_sections_are_there_in_order_under_one_heading(page: Node) -> None:
+    assert [node.attributes["id"] for node in page.all("section")] == [
+        *("verdicts", "tables", "figures", "suite", "environments", "reruns")
+    ]
+    assert len(page.all("h1")) == 1
+    for section in page.all("section"):
+        heading = section.one("h2")
+        assert section.attributes["aria-labelledby"] == heading.attributes["id"]
+    levels = [int(node.tag[1]) for node in page.walk() if re.fullmatch("h[1-6]", node.tag)]
+    assert all(deeper - level <= 1 for level, deeper in pairwise(levels))
+
+
+def test_ids_are_unique_and_whatever_is_named_is_there(page: Node) -> None:
+    ids = [node.attributes["id"] for node in page.walk() if "id" in node.attributes]
+    assert len(ids) == len(set(ids))
+    named = [node.attributes[name] for node in page.walk() for name in ("aria-labelledby", "aria-describedby")
+             if name in node.attributes]  # fmt: skip
+    links = [node.attributes["href"].removeprefix("#") for node in page.all("a")]
+    assert named
+    assert set(named) | set(links) <= set(ids)
+
+
+def test_tables_say_what_their_cells_are(page: Node) -> None:
+    tables = page.all("table")
+    assert len(tables) == 8
+    for table in tables:
+        assert table.one("caption").words
+        assert all(cell.attributes["scope"] in ("col", "row", "colgroup") for cell in table.all("th"))
+        if "sortable" in table.attributes["class"]:
+            sorted_by = [cell for cell in table.all("th") if cell.all("button", class_="sort")]
+            assert {cell.attributes["aria-sort"] for cell in sorted_by} == {"none"}
+    assert all(image.attributes["alt"] for image in page.all("img"))
+    assert page.one("html").attributes["lang"] == "en"
+    assert all(button.attributes["type"] == "button" for button in page.all("button"))
+
+
+def test_nothing_comes_from_elsewhere(page: Node) -> None:
+    for node in page.walk():
+        for name, value in node.attributes.items():
+            assert not name.startswith("on"), (node.tag, name)
+            assert name not in ("style", "srcset", "action", "formaction", "ping")
+            if name in ("src", "href"):
+                assert value.startswith(("data:", "#")), value
+    assert not {node.tag for node in page.walk()} & {"iframe", "object", "embed", "base", "form", "audio", "video"}
+    style, script = page.one("style").text, page.one("script").text
+    assert not re.search(r"url\(|@import|https?:", style)
+    assert not re.search(r"fetch|XMLHttpRequest|WebSocket|sendBeacon|import\(|eval|https?:|innerHTML", script)
+
+
+def test_the_policy_allows_this_style_and_this_script_alone(page: Node) -> None:
+    policy = page.one("meta", **{"http-equiv": "Content-Security-Policy"}).attributes["content"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["img-src"] == "data:"
+    for kind in ("style", "script"):
+        digest = hashlib.sha256(page.one(kind).text.encode()).digest()
+        assert rules[f"{kind}-src"] == f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def test_verdicts_are_told_by_words_with_their_evidence(page: Node) -> None:
+    section = page.one("section", id="verdicts")
+    first = section.all("details")[0]
+    assert first.one("span", class_="badge good").words == "✓ reproduced"
+    assert first.one("span", class_="held").words == "12 of 12 hold"
+    assert len(first.one("ul", class_="evidence").all("li")) == 12
+    counts = [int(item.one("b").text) for item in section.one("ul", class_="counts").all("li")]
+    assert sum(counts) == len(section.all("details")) == 10
+    assert "thetarbm run theory" in section.words
+
+
+def test_a_number_tells_its_runs_and_seeds(page: Node) -> None:
+    cell = page.one("table", id="source0-table1").all("tr")[5].all("td")[0]
+    assert cell.one("button").words == "10.31 ± 0.01"
+    assert cell.one("div", class_="paper").words == "paper 10.31 0.00"
+    made = [record for record in records() if record.cells == ["theta/sparsity=0.3@paper"]]
+    runs = page.one("div", id=cell.one("button").attributes["aria-describedby"])
+    assert "hidden" in runs.attributes
+    assert [item.words for item in runs.all("li")] == [
+        f"seed {record.seed}: {record.metrics['svm']['test_error_percent']:.10g} {record.run}"  # type: ignore[index]
+        for record in made
+    ]
+
+
+def test_the_suite_is_there_letter_by_letter_with_its_assumptions(page: Node) -> None:
+    text = shipped_path().read_text(encoding="utf-8")
+    assert page.one("code", id="suite-text").text == text
+    rows = page.one("table", class_="words").one("tbody").all("tr")
+    assert len(rows) == text.split("\ndefaults:")[0].count("  - name: ")
+    assert all(cell.words for row in rows for cell in row.all("td"))
+
+
+def test_figures_are_inside_and_missing_ones_are_named(page: Node) -> None:
+    section = page.one("section", id="figures")
+    image = section.one("img")
+    kind, _, content = image.attributes["src"].partition(";base64,")
+    assert kind == "data:image/svg+xml"
+    assert base64.b64decode(content).lstrip().startswith(b"<?xml")
+    assert int(image.attributes["width"]) > int(image.attributes["height"]) > 100
+    lost = section.one("ul", class_="absent").one("li")
+    assert lost.words.startswith("Lost: no weights are here; thetarbm train makes them")
+    assert lost.one("code").text == "thetarbm figures lost"
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_text_of_suite_and_records_stays_text(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, SUITE)
+    cell = gather(tmp_path, suite, "paper").report.numbers[0].cells[0]
+    name = "<script>alert(1)"
+    environment = {"platform": HOSTILE, HOSTILE: [HOSTILE], "git": {"revision": HOSTILE, "dirty": True}}
+    good = record_for(cell, test_error_percent=15.0, gamma_train=0.2, gamma_test=0.2)
+    bad = record_for(cell, 1).model_copy(update={"state": "failed", "error": HOSTILE, "metrics": None})
+    data = {role: {**each, "source": HOSTILE} for role, each in good.data.items()}
+    update = {"environment": environment, "data": data}
+    save(tmp_path, good.model_copy(update={**update, "run": name}), bad.model_copy(update=update))
+    page = read(page_of(gather(tmp_path, suite, "paper"), tmp_path))
+    assert len(page.all("script")) == len(page.all("style")) == len(page.all("pre")) == 1
+    assert len(page.all("img")) == 1
+    assert not [name for node in page.walk() for name in node.attributes if name.startswith("on")]
+    assert page.one("title").text == f"Report: {HOSTILE}"
+    assert page.one("h1").text == HOSTILE
+    assert page.one("table", id="source0-table1").all("th", scope="row")[0].text == HOSTILE
+    assert page.one("code", id="suite-text").text == SUITE
+    assert [cell.text for cell in page.one("table", class_="words").all("td")] == [HOSTILE, HOSTILE]
+    assert any(node.text == name for node in page.one("section", id="environments").all("code"))
+    assert any(HOSTILE in node.text for node in page.one("section", id="environments").all("dd"))
+    assert HOSTILE in page.one("p", class_="failure").text
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Material:
+    folder = tmp_path_factory.mktemp("small")
+    return gather(folder, write_suite(folder), "paper")
+
+
+@settings(max_examples=15, deadline=None)
+@given(text=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1))
+def test_no_text_changes_the_page_around_it(small: Material, text: str) -> None:
+    plain, told = (
+        read(render_page(replace(small, suite=small.suite.model_copy(update={"title": title})), []))
+        for title in ("plain", text)
+    )
+    assert [node.tag for node in told.walk()] == [node.tag for node in plain.walk()]
+    assert told.one("h1").text == text
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    save(tmp_path / "a", *records())
+    save(tmp_path / "b", *reversed(records()))
+    pages = [page_of(gather(tmp_path / name, shipped_path(), "paper"), tmp_path / name) for name in ("a", "b")]
+    assert pages[0] == pages[1]
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_each_source_of_images_has_its_part(tmp_path: Path) -> None:
+    save(tmp_path, *records(), *records(lambda cell, column: 6.0, source="official"))
+    both = gather(tmp_path, shipped_path(), "paper")
+    page = read(page_of(both, tmp_path))
+    assert [node.words for node in page.one("section", id="tables").all("h3")] == [
+        "mnist-rot generated sha256 aaaaaaaaaaaa…",
+        "mnist-rot official sha256 bbbbbbbbbbbb…",
+    ]
+    assert page.one("table", id="source1-table1").all("td")[0].attributes["data-value"] == "6.0"
+    (only,) = gather(tmp_path, shipped_path(), "paper", "official").report.numbers
+    assert only.source == both.report.numbers[1].source
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_without_records_everything_is_a_dash(tmp_path: Path) -> None:
+    page = read(page_of(gather(tmp_path, shipped_path(), "paper"), tmp_path))
+    numbers = page.one("table", id="source0-table1").all("button", class_="number")
+    assert {node.words for node in numbers} == {"—"}
+    assert "from 0 records" in page.one("header").words
+    assert "There are no runs yet." in page.one("section", id="environments").words
+    assert not any("--force" in node.text for node in page.one("section", id="reruns").all("code"))
+
+
+def test_the_shipped_cells_are_all_listed(page: Node) -> None:
+    rows: list[Any] = page.one("section", id="reruns").one("tbody").all("tr")
+    listed = [row.one("th").text.removesuffix(" on request") for row in rows]
+    assert {cell.name for cell in CELLS} < set(listed)
+    assert len(listed) == len(set(listed))

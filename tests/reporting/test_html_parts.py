@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from tests.experiments.suites import record_for, save, write_suite
+from tests.reporting.pages import few_figures, two_figures
+from thetarbm_cli.experiments.store import RunRecord, RunStore
+from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.reporting.figures import CATALOGUE, Drawing, FigureKind, draw
+from thetarbm_cli.reporting.html import pictures
+from thetarbm_cli.reporting.html.environments import environments
+from thetarbm_cli.reporting.html.gaps import missing
+from thetarbm_cli.reporting.html.material import Material, gather
+from thetarbm_cli.reporting.html.numerals import MINUS, signed
+from thetarbm_cli.reporting.html.page import breakable
+from thetarbm_cli.reporting.html.pictures import draw_pictures
+from thetarbm_cli.reporting.html.reruns import reruns
+
+__all__ = ["two_figures"]
+
+NUMBERS = {"test_error_percent": 15.0, "gamma_train": 0.2, "gamma_test": 0.25}
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    return write_suite(tmp_path)
+
+
+def recorded(suite: Path, results: Path, *seeds: int, **changes: Any) -> list[RunRecord]:
+    """Records of the suite's first cell."""
+    cell = gather(results, suite, "paper").report.numbers[0].cells[0]
+    made = [record_for(cell, seed, **NUMBERS).model_copy(update=changes) for seed in seeds]
+    save(results, *made)
+    return made
+
+
+@given(number=st.floats(-100, 100), digits=st.integers(0, 4))
+def test_a_difference_reads_as_the_number_rounded(number: float, digits: int) -> None:
+    text = signed(number, digits)
+    value = float(text.replace(MINUS, "-"))
+    assert value == float(f"{number:.{digits}f}")
+    assert text.startswith("+") == (value > 0)
+    assert text.startswith(MINUS) == (value < 0)
+
+
+@given(name=st.text())
+def test_a_name_with_breaks_is_the_same_name(name: str) -> None:
+    assert "".join(unescape(part) for part in str(breakable(name)).split("<wbr>")) == name
+
+
+def test_a_cell_is_run_again_by_its_command(tmp_path: Path, suite: Path) -> None:
+    (first, second) = recorded(suite, tmp_path, 0, 1, timings={"train_seconds": 3.0, "evaluate_seconds": 4.5})
+    material = gather(tmp_path, suite, "paper")
+    done, missing_one, *_ = reruns(material, material.report.numbers[0])
+    assert done.runs == [first.run, second.run]
+    assert (done.count, done.seconds) == ("2", 7.5)
+    name = "rbm/sparsity=0.3"
+    assert shlex.split(done.command) == ["thetarbm", "run", name, "--suite", str(suite), "--force", name]
+    assert (missing_one.count, missing_one.seconds) == ("0 of 2", None)
+    assert shlex.split(missing_one.command) == ["thetarbm", "run", "rbm/sparsity=0.1", "--suite", str(suite)]
+
+
+def test_commands_name_what_is_not_the_default(tmp_path: Path, suite: Path) -> None:
+    cell = gather(tmp_path, suite, "tiny").report.numbers[0].cells[0]
+    save(tmp_path, *(record_for(cell, seed, source="official", **NUMBERS) for seed in range(4)))
+    material = gather(tmp_path, suite, "tiny", "official")
+    words = shlex.split(reruns(material, material.report.numbers[0])[0].command)
+    assert words[3:7] == ["--profile", "tiny", "--source", "official"]
+    assert words[words.index("--seeds") + 1] == "4"
+
+
+def test_a_run_without_all_its_measures_does_not_count(tmp_path: Path, suite: Path) -> None:
+    recorded(suite, tmp_path, 0, metrics={"svm": {"test_error_percent": 15.0}})
+    material = gather(tmp_path, suite, "paper")
+    cells = {each.cell.name: each for each in reruns(material, material.report.numbers[0])}
+    assert cells["rbm/sparsity=0.3"].count == "0 of 2"
+    assert cells["again"].count == "1 of 2"
+
+
+def test_a_failed_run_tells_why(tmp_path: Path, suite: Path) -> None:
+    recorded(suite, tmp_path, 0)
+    recorded(suite, tmp_path, 1, state="failed", error="it diverged", metrics=None)
+    material = gather(tmp_path, suite, "paper")
+    assert reruns(material, material.report.numbers[0])[0].failures == ["seed 1: it diverged"]
+
+
+def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: Path) -> None:
+    pools = [{"library": "openblas", "threads": 1}, {"library": "mkl", "threads": 2}]
+    machine = {"python": "3.11", "gpu": None, "blas": pools, "git": {"revision": "abc", "dirty": False}}
+    recorded(suite, tmp_path, 0, environment=machine)
+    recorded(suite, tmp_path, 1, environment={**machine, "blas": pools[::-1]})
+    recorded(suite, tmp_path, 2, environment={**machine, "git": {"revision": "def", "dirty": True}})
+    recorded(suite, tmp_path, 3, environment={**machine, "python": "3.12"})
+    most, other = environments(gather(tmp_path, suite, "paper").records)
+    assert most.facts == [
+        ("python", "3.11"),
+        ("gpu", "none"),
+        ("blas", "library mkl, threads 2; library openblas, threads 1"),
+    ]
+    assert [(name, len(runs)) for name, runs in most.revisions] == [("abc", 2), ("def, changed", 1)]
+    assert (most.count, other.count, dict(other.facts)["python"]) == (3, 1, "3.12")
+
+
+def drawn(material: Material, results: Path) -> dict[str, pictures.Picture]:
+    return {each.name: each for each in draw_pictures(material, Workplace(results, RunStore(results)))}
+
+
+@pytest.fixture
+def noise() -> Iterator[None]:
+    """A catalogue with a figure that is large in every form."""
+
+    def draw_noise(context: object) -> Drawing:
+        figure = Figure(figsize=(4, 4))
+        figure.figimage(np.random.default_rng(0).random((600, 600, 3)))
+        return Drawing(figure)
+
+    with few_figures(), pytest.MonkeyPatch.context() as patch:
+        patch.setitem(CATALOGUE, "noise", FigureKind("Noise", "", draw_noise))
+        yield
+
+
+@pytest.mark.usefixtures("noise")
+def test_a_figure_that_is_too_large_is_left_out_with_the_reason(tmp_path: Path, suite: Path) -> None:
+    material = gather(tmp_path, suite, "paper")
+    assert drawn(material, tmp_path)["noise"].image is None
+    assert "too many for this page" in drawn(material, tmp_path)["noise"].gaps[0]
+
+
+@pytest.mark.usefixtures("noise")
+def test_a_figure_that_is_large_as_vectors_becomes_pixels(
+    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "LARGEST_FIGURE", 2_400_000)
+    image = drawn(gather(tmp_path, suite, "paper"), tmp_path)["noise"].image
+    assert image is not None
+    assert (image.form, image.content[:4]) == ("png", b"\x89PNG")
+    assert image.size == (499, 499)
+
+
+@pytest.mark.usefixtures("noise")
+def test_all_figures_together_leave_the_page_below_5_megabytes(
+    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pictures, "LARGEST_FIGURE", 10_000_000)
+    for number in range(4):
+        monkeypatch.setitem(CATALOGUE, f"more{number}", CATALOGUE["noise"])
+    shown = [each.image for each in drawn(gather(tmp_path, suite, "paper"), tmp_path).values() if each.image]
+    assert 1 < len(shown) < 6
+    assert sum(len(image.uri) for image in shown) < 4_500_000
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_an_error_in_one_figure_does_not_cost_the_others(
+    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(CATALOGUE, "odd", FigureKind("Odd", "", lambda context: {}["svm"]))
+    material = gather(tmp_path, suite, "paper")
+    shown = drawn(material, tmp_path)
+    assert shown["odd"].gaps == ["unexpected KeyError: 'svm'"]
+    assert shown["dots"].image is not None
+    assert "figure odd: unexpected KeyError: 'svm'" in caplog.text
+    gaps = [gap for gap in missing(material, list(shown.values())) if gap["kind"] == "figure"]
+    assert [(gap["name"], gap["command"].split()[:3]) for gap in gaps] == [
+        ("lost", ["thetarbm", "figures", "lost"]),
+        ("odd", ["thetarbm", "figures", "odd"]),
+    ]
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_a_figure_of_the_results_folder_stands_in_for_one_that_cannot_be_drawn(tmp_path: Path, suite: Path) -> None:
+    material = gather(tmp_path, suite, "paper")
+    context: Any = None
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "lost.png").write_bytes(draw("dots", context, "png"))
+    lost = drawn(material, tmp_path)["lost"]
+    assert lost.image is not None
+    assert lost.image.size == drawn(material, tmp_path)["dots"].image.size  # type: ignore[union-attr]
+    assert lost.gaps == ["drawn before, from lost.png: no weights are here; thetarbm train makes them"]
+    (tmp_path / "figures" / "lost.png").write_bytes(b"no picture")
+    assert drawn(material, tmp_path)["lost"].image is None

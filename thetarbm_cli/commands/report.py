@@ -1,0 +1,69 @@
+"""``thetarbm report``: everything on one page, for a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+
+import click
+
+from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.suite_options import profile_option, source_option, suite_option
+
+
+@click.command("report")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File of the page [default: RESULTS/report.html].",
+)
+@click.option("--open", "show", is_flag=True, help="Open the page in a browser.")
+@suite_option
+@profile_option
+@source_option
+@json_option
+@pass_session
+def command(
+    session: Session,
+    out: Path | None,
+    show: bool,
+    suite_path: Path | None,
+    profile: str,
+    source: str | None,
+    as_json: bool,
+) -> None:
+    """Write one HTML page with verdicts, tables, figures, assumptions, environments and commands.
+
+    Nothing is trained or measured, and the page needs no network. Without --source it shows every source of images
+    that has records.
+    """
+    from thetarbm_cli import storage
+    from thetarbm_cli.reporting.html.gaps import missing
+    from thetarbm_cli.reporting.html.material import gather
+    from thetarbm_cli.reporting.html.page import render_page
+    from thetarbm_cli.reporting.html.pictures import draw_pictures
+
+    material = gather(session.results, suite_path, profile, source)
+    with session.progress("figures") as progress:
+        pictures = draw_pictures(material, session.workplace(), progress)
+    path = out or session.results / _name(profile, source)
+    content = render_page(material, pictures).encode()
+    storage.write_bytes(path, content)
+    if as_json:
+        drawn = [picture.name for picture in pictures if picture.image is not None]
+        emit_json({"path": str(path), "bytes": len(content), "figures": drawn, "missing": missing(material, pictures)})
+    else:
+        click.echo(path)
+    for line in material.report.missing():
+        session.say(line)
+    for picture in pictures:
+        if picture.image is None:
+            session.say(f"figure {picture.name} is not drawn: {'; '.join(picture.gaps)}")
+    if show and not webbrowser.open(path.resolve().as_uri()):
+        session.say(f"no browser could be started; open {path} by hand")
+
+
+def _name(profile: str, source: str | None) -> str:
+    """Name of the page; other profiles and sources have them in it, as tables have."""
+    size = "" if profile == "paper" else f"-{profile}"
+    return f"report{size}{'' if source is None else f'-{Path(source).stem}'}.html"
