@@ -96,7 +96,7 @@ def draw_confusion(context: FigureContext) -> Drawing:
 
 def _confusions(series: Series) -> list[Grid]:
     """The one matrix of a series in % of the true class, summed over seeds; none if none was measured."""
-    counts = [metrics["svm"]["confusion"] for metrics in series.metrics if "svm" in metrics]
+    counts = [metrics["svm"]["confusion"] for metrics in series.metrics if "confusion" in metrics.get("svm", {})]
     if not counts:
         return []
     total = np.sum(counts, axis=0, dtype=float)
