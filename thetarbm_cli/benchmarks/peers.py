@@ -31,6 +31,11 @@ def choose_peers(names: str | None) -> list[str]:
     return chosen
 
 
+def left_out_peers(chosen: list[str]) -> list[str]:
+    """The peers that are not measured, each with the reason where it is not the user's choice."""
+    return [name if installed(name) else f"{name} (not installed)" for name in PEERS if name not in chosen]
+
+
 def sklearn_epoch(images: NDArray[np.float32], hidden: int, batch: int) -> Job:
     """One epoch of scikit-learn's BernoulliRBM (persistent CD-1)."""
     from sklearn.neural_network import BernoulliRBM

@@ -34,10 +34,11 @@ def seconds_of(job: Job) -> float:
     return time.perf_counter() - started
 
 
-def compare(job: Job, base: Job, rounds: int) -> Comparison:
-    """Time two jobs in turn, after one call of each to warm up."""
-    job()
-    base()
+def compare(job: Job, base: Job, rounds: int, *, warm: bool = False) -> Comparison:
+    """Time two jobs in turn, after one call of each to warm up unless they are warm already."""
+    if not warm:
+        job()
+        base()
     pairs = [(seconds_of(job), seconds_of(base)) for _ in range(rounds)]
     return Comparison(
         statistics.median(first for first, _ in pairs),

@@ -25,7 +25,7 @@ KINDS = ("bilinear", "replicated", "nearest", "permutation")
 
 # Images in one sparse product. On the host few enough that a block and its turned copy stay in the
 # processor's cache, and no power of two, whose rows would share their places there; a device wants large products.
-_HOST_BLOCK = 96
+_HOST_BLOCK = 120
 _DEVICE_BLOCK = 4096
 
 
@@ -166,6 +166,10 @@ class Rotations:
         """T'_{φ_s + offset} for s = 0 … S−1: sparse (V, V) matrices on the device."""
         return tuple(self.backend.sparse(operator.T.tocsr()) for operator in self._on_host())
 
+    def bring(self) -> None:
+        """Bring the operators to the device now instead of with the first turn."""
+        _ = self.operators
+
     def turn(self, images: Array, indices: ArrayLike, transpose: bool = False) -> Array:
         """Turn each image by its own rotation: T_{s_i} x_i (or T'_{s_i} x_i), one product a group.
 
@@ -189,10 +193,10 @@ class Rotations:
         operators = self.transposed if transpose else self.operators
         turned = self.backend.xp.empty(images.shape, dtype=np.float32)
         order = np.argsort(index, kind="stable")
-        ends = np.cumsum(np.bincount(index.astype(np.int64), minlength=self.rotations))
-        for operator, rows in zip(operators, np.split(order, ends[:-1]), strict=True):
-            for start in range(0, rows.size, self._block):
-                chosen = rows[start : start + self._block]
+        ends = np.cumsum(np.bincount(index.astype(np.int64), minlength=self.rotations)).tolist()
+        for operator, start, stop in zip(operators, [0, *ends], ends, strict=False):
+            for rows in self._blocks(start, stop):
+                chosen = order[rows]
                 # Of sorted images a block is a slice, which is read and written without lists of places.
                 sliced = chosen[-1] - chosen[0] == chosen.size - 1
                 block = slice(chosen[0], chosen[-1] + 1) if sliced else self.backend.asarray(chosen)
@@ -263,8 +267,7 @@ class Rotations:
 
     def _columns(self, images: Array) -> Iterator[tuple[slice, Array]]:
         """Blocks of images (N, V) as columns (V, n), each with the slice of its rows."""
-        for start in range(0, images.shape[0], self._block):
-            block = slice(start, start + self._block)
+        for block in self._blocks(0, images.shape[0]):
             # A sparse product on the host copies what is not contiguous: here once for all rotations. For the
             # device the transpose of rows is the column-major layout that its sparse product wants.
             yield block, np.ascontiguousarray(images[block].T) if self.backend.xp is np else images[block].T
@@ -274,9 +277,13 @@ class Rotations:
         for block, columns in self._columns(images):
             out[block] = (operator @ columns).T
 
-    @property
-    def _block(self) -> int:
-        return _HOST_BLOCK if self.backend.xp is np else _DEVICE_BLOCK
+    def _blocks(self, start: int, stop: int) -> Iterator[slice]:
+        """Cut the rows start … stop−1 into equal parts for one product each."""
+        most = _HOST_BLOCK if self.backend.xp is np else _DEVICE_BLOCK
+        parts = math.ceil((stop - start) / most)
+        step = math.ceil((stop - start) / max(parts, 1))
+        for part in range(parts):
+            yield slice(start + part * step, min(start + (part + 1) * step, stop))
 
     def _on_host(self) -> tuple[scipy.sparse.csr_matrix, ...]:
         return rotation_operators(self.size, self.rotations, self.kind, self.offset)

@@ -26,8 +26,6 @@ MachineFunction = Callable[[Machine, Array, Groups | None], Array]
 
 # Rows that are turned into features at a time: large enough for the products, small enough for the memory.
 CHUNK = 2000
-# Rows that are standardised and turned at a time: few enough for the processor's cache.
-BLOCK = 256
 
 
 class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -224,14 +222,13 @@ class FittedMachine(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             inputs, _ = self._inputs(images, orientations)
             values = backend.to_host(function(machine, backend.asarray(inputs), None))
             return self._images_of(values, None) if as_images else values
-        # Sorted before anything else, so that the images of an orientation are one slice in every step that follows.
         order = np.argsort(groups, kind="stable")
         groups = groups[order]
-        inputs = np.empty_like(images)
-        for first in range(0, len(images), BLOCK):
-            rows = slice(first, first + BLOCK)
-            inputs[rows], _ = self._inputs(images[order[rows]], groups[rows])
         described = Groups.of(backend, groups, machine.groups)
+        inputs = np.empty_like(images)
+        # One orientation after the other: few images for the processor's cache, and one operator for all of them.
+        for _, rows in described.segments:
+            inputs[rows], _ = self._inputs(images[order[rows]], groups[rows])
         values = backend.to_host(function(machine, backend.asarray(inputs), described))
         result = np.empty_like(values)
         result[order] = self._images_of(values, groups) if as_images else values

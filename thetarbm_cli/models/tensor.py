@@ -61,6 +61,9 @@ class TensorInteraction(Interaction):
         super().__init__(backend, parameters)
         self.rotations, _, self.pixels = parameters["weights"].shape
         self._turns = Rotations(size, self.rotations, kind, backend=backend)
+        self._is_exact = kind == "permutation"
+        if not self._is_exact:
+            self._turns.bring()
         self._turned: Array | None = None
 
     def drives(self, visible: Array, groups: Groups | None, out: Array | None = None) -> Array:
@@ -95,7 +98,7 @@ class TensorInteraction(Interaction):
     ) -> None:
         """Turn every image of both phases S ways once, then one product for each slice."""
         assert groups is not None
-        if self._turns.kind == "permutation":
+        if self._is_exact:
             self._accumulate_exactly(visible, hidden, groups, increment, scale, keep)
             return
         xp = self.backend.xp

@@ -185,6 +185,8 @@ class Ratio(Output):
     """Whether the value should be at most the goal, or at least."""
     unit: str
     met: bool
+    note: str
+    """What it was made of: two times, or a number of things."""
 
 
 class Scaling(Output):
@@ -198,10 +200,28 @@ class Scaling(Output):
     """Slope of log seconds against log value."""
 
 
+class Payoff(Output):
+    """What one change of the settings gains in speed."""
+
+    change: str
+    """batch, float16 or threads."""
+    setting: str
+    speedup: float
+    """Time of an epoch before by that after."""
+    memory: float
+    """Size of the training set after by that before."""
+    pays: bool
+
+
 class Bench(Output):
     """``thetarbm bench --json``."""
 
     machine: dict[str, Any]
     sizes: dict[str, Count]
     ratios: list[Ratio]
+    left_out: list[str]
+    """Figures that were not measured, with the reason."""
     scaling: list[Scaling]
+    payoffs: list[Payoff]
+    conclusions: list[str]
+    """Where a change begins to pay, in words."""

@@ -1,0 +1,65 @@
+import json
+
+import pytest
+
+from tests.reporting.numbers import records
+from thetarbm_cli.benchmarks.reproduction import Recorded, logged_time, recorded_times
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.training_run import Workplace
+
+# Tables 1 and 2: four models at three targets; two controls; Table 3: 16 cells; "Training on mnist": two models.
+WANTED = 12 + 2 + 16 + 2
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Workplace(tmp_path / "data", RunStore(tmp_path / "results"))
+
+
+def test_the_records_of_seed_0_are_summed_up(place):
+    for record in records(lambda cell, column: 0.5, seeds=2):
+        times = {"train_seconds": 100.0, "evaluate_seconds": 20.0}
+        place.store.save(record.model_copy(update={"timings": times}))
+    recorded = recorded_times(place, load_suite(shipped_path()))
+    assert recorded == Recorded(seconds=120.0 * WANTED, runs=WANTED, wanted=WANTED)
+    ratio = recorded.ratio()
+    assert ratio.value == pytest.approx(120.0 * WANTED / 2 / 60)
+    assert (ratio.unit, ratio.goal, ratio.met, ratio.note) == ("min", 30.0, False, f"times of {WANTED} records by 2")
+
+
+def test_a_part_of_the_records_gives_no_figure(place):
+    assert recorded_times(place, load_suite(shipped_path())) == Recorded(0, 0, WANTED)
+    for record in records(lambda cell, column: 0.5, seeds=1)[:5]:
+        place.store.save(record)
+    recorded = recorded_times(place, load_suite(shipped_path()))
+    assert recorded.runs == 5
+    assert recorded.ratio() is None
+
+
+def test_a_log_tells_the_wall_time(tmp_path):
+    log = tmp_path / "run.json"
+    log.write_text(json.dumps({"done": 33, "cached": 0, "failed": 0, "seconds": 1500.0, "runs": []}))
+    ratio = logged_time(log)
+    assert (ratio.value, ratio.met, ratio.note) == (25.0, True, "wall time of 33 runs")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "does not hold what thetarbm run --json prints"),
+        ("[]", "does not hold what thetarbm run --json prints"),
+        ('{"done": 3}', "does not hold what thetarbm run --json prints"),
+        ('{"done": 3, "cached": 2, "failed": 0, "seconds": 9}', "3 runs made and 2 found or failed"),
+        ('{"done": 0, "cached": 0, "failed": 0, "seconds": 9}', "0 runs made"),
+    ],
+)
+def test_a_log_that_tells_of_something_else_is_refused(tmp_path, text, words):
+    log = tmp_path / "run.json"
+    log.write_text(text)
+    with pytest.raises(InputError, match=words):
+        logged_time(log)
+    with pytest.raises(InputError, match="does not hold"):
+        logged_time(tmp_path / "none.json")
