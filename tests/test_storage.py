@@ -1,26 +1,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays_of
-from numpy.typing import NDArray
 
 from thetarbm_cli import storage
 from thetarbm_cli.errors import ThetaRBMError
-
-DTYPES = ["?", "u1", "<i8", ">i4", "<f4", "<f8", "<c8", "<U3", "S2"]
 
 
 def names_in(folder: Path) -> list[str]:
@@ -209,66 +200,7 @@ def test_lock_makes_its_folder(tmp_path: Path) -> None:
         assert (tmp_path / "a" / "b").is_dir()
 
 
-# -- arrays and checksums ------------------------------------------------------------------------------------
-
-
-@settings(derandomize=True, deadline=None)
-@given(
-    array=arrays_of.arrays(
-        dtype=st.sampled_from(DTYPES).map(np.dtype),
-        shape=arrays_of.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
-    )
-)
-def test_arrays_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, array: NDArray[np.generic]) -> None:
-    path = tmp_path_factory.mktemp("arrays") / "file.npz"
-    storage.write_arrays(path, {"first": array, "turned": array.T})
-    ours = storage.read_arrays(path)
-    with np.load(path, allow_pickle=False) as archive:
-        numpys = {name: archive[name] for name in archive.files}
-    for found in (ours, numpys):
-        assert list(found) == ["first", "turned"]
-        for name, expected in (("first", array), ("turned", array.T)):
-            assert found[name].dtype == expected.dtype
-            np.testing.assert_array_equal(found[name], expected)
-
-
-def test_equal_arrays_give_equal_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    array = np.random.default_rng(0).random((50, 7), dtype=np.float32)
-    storage.write_arrays(tmp_path / "now.npz", {"a": array, "b": np.arange(3)})
-    monkeypatch.setattr(time, "time", lambda: 2e9)
-    monkeypatch.setattr(sys, "platform", "win32")
-    # The same values behind another memory layout, and under another file name.
-    storage.write_arrays(tmp_path / "later.npz", {"a": np.asfortranarray(array), "b": np.arange(3)})
-    assert (tmp_path / "now.npz").read_bytes() == (tmp_path / "later.npz").read_bytes()
-
-
-def test_bytes_of_the_file_are_fixed(tmp_path: Path) -> None:
-    storage.write_arrays(tmp_path / "file.npz", {"a": np.arange(6, dtype="<i8").reshape(2, 3)})
-    with zipfile.ZipFile(tmp_path / "file.npz") as archive:
-        (member,) = archive.infolist()
-        content = archive.read(member)
-    assert (member.filename, member.compress_type) == ("a.npy", zipfile.ZIP_STORED)
-    assert (member.date_time, member.create_system) == ((1980, 1, 1, 0, 0, 0), 3)
-    header = b"\x93NUMPY\x01\x00v\x00{'descr': '<i8', 'fortran_order': False, 'shape': (2, 3), }"
-    assert content == header.ljust(127) + b"\n" + bytes(
-        byte for number in range(6) for byte in number.to_bytes(8, "little")
-    )
-
-
-def test_failed_write_of_arrays_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "file.npz"
-    storage.write_arrays(path, {"a": np.arange(3)})
-    before = path.read_bytes()
-    with pytest.raises(TypeError):
-        storage.write_arrays(path, {"a": np.arange(4), "b": np.array([object()])})
-    assert path.read_bytes() == before
-    assert names_in(tmp_path) == ["file.npz"]
-
-
-def test_pickled_objects_are_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "file.npz", a=np.array([{"not": "an array"}], dtype=object))
-    with pytest.raises(ValueError, match="allow_pickle"):
-        storage.read_arrays(tmp_path / "file.npz")
+# -- checksums -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [0, 1, 3_000_000])
@@ -276,48 +208,3 @@ def test_checksum_is_sha256_of_the_content(tmp_path: Path, size: int) -> None:
     content = np.random.default_rng(0).bytes(size)
     (tmp_path / "file").write_bytes(content)
     assert storage.sha256_of_file(tmp_path / "file") == hashlib.sha256(content).hexdigest()
-
-
-# -- JSON ----------------------------------------------------------------------------------------------------
-
-PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-VALUES = st.recursive(
-    PLAIN | st.text(),
-    lambda inner: st.lists(inner) | st.lists(PLAIN) | st.dictionaries(st.text(), inner),
-    max_leaves=20,
-)
-
-
-def without_breaks_in_number_lists(value: object, indent: int = 0) -> str:
-    """The layout by a recursion of its own."""
-    if isinstance(value, dict | list) and value:
-        if isinstance(value, list) and not any(isinstance(item, str | list | dict) for item in value):
-            return "[" + ",".join(json.dumps(item) for item in value) + "]"
-        inner = "\n" + " " * (indent + 1)
-        if isinstance(value, list):
-            items = [without_breaks_in_number_lists(item, indent + 1) for item in value]
-        else:
-            items = [
-                f"{json.dumps(name, ensure_ascii=False)}: {without_breaks_in_number_lists(item, indent + 1)}"
-                for name, item in value.items()
-            ]
-        brackets = "[]" if isinstance(value, list) else "{}"
-        return brackets[0] + inner + f",{inner}".join(items) + "\n" + " " * indent + brackets[1]
-    return json.dumps(value, ensure_ascii=False)
-
-
-@given(VALUES)
-def test_json_is_read_back_and_has_number_lists_on_one_line(value: object) -> None:
-    text = storage.json_text(value)
-    assert json.loads(text) == value
-    assert text == without_breaks_in_number_lists(value) + "\n"
-
-
-def test_json_keeps_every_digit_and_texts_as_they_are() -> None:
-    value = {"a": [0.1, 1e-300, -5, None], "b": ["[\n 1,\n 2\n]", "1"], "c": [[1, 2], []], "θ": {}}
-    assert storage.json_text(value) == (
-        '{\n "a": [0.1,1e-300,-5,null],\n "b": [\n  "[\\n 1,\\n 2\\n]",\n  "1"\n ],\n "c": [\n  [1,2],\n  []\n ],\n'
-        ' "θ": {}\n}\n'
-    )
-    with pytest.raises(ValueError, match="JSON"):
-        storage.json_text([float("nan")])

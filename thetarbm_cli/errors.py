@@ -18,6 +18,10 @@ class InputError(ThetaRBMError, ValueError):
     exit_code = EXIT_USAGE
 
 
+class StorageError(ThetaRBMError):
+    """A file cannot be written or locked, as on a full disk: no fault of the run that needed it."""
+
+
 def told(error: BaseException) -> str:
     """Any error in one line, as a record or a report has it: our own as they are, others with their kind."""
     if isinstance(error, ThetaRBMError):

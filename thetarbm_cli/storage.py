@@ -1,30 +1,24 @@
-"""Files that are whole or not there: atomic writes, locks, checksums, JSON, deterministic ``.npz``."""
+"""Files that are whole or not there: atomic writes, locks, checksums."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import glob
 import hashlib
-import io
-import json
 import os
-import re
+import stat
 import tempfile
-import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
 import filelock
-import numpy as np
-from numpy.typing import NDArray
 
-from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.errors import StorageError
 
 LOCK_PATIENCE_SECONDS = 3600.0
-
-# A list without texts, objects and lists, as an indenting writer lays it out. A text has no line break of its own in
-# JSON, so that nothing inside of one can look like this.
-NUMBER_LIST = re.compile(r"\[\n[^\[\]{}\"]*\]")
 
 
 @contextmanager
@@ -34,26 +28,68 @@ def replacing(target: Path) -> Iterator[Path]:
     The content is on disk before the rename, so that a crash leaves the old file or the new one, never half
     of one. If the block raises, the temporary file is removed and `target` is as it was.
     """
+    with temporary_beside(target) as temporary:
+        try:
+            yield temporary
+            # mkstemp makes private files; the result gets the permissions any new file would have.
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.replace(target)
+        except OSError as error:
+            raise StorageError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+@contextmanager
+def temporary_beside(target: Path) -> Iterator[Path]:
+    """Yield a new, empty file ``.<target>.….part`` in the folder of `target`, which is removed when the block ends.
+
+    A process that is killed leaves its file. It is removed the next time that one is made for the same target.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        remove_leftovers(target.parent, target.name)
+        handle, temporary = _new_held_file(target)
     except OSError as error:
-        raise ThetaRBMError(f"cannot write {target}: {error.strerror}") from error
-    os.close(handle)
-    temporary = Path(name)
+        raise StorageError(f"cannot write {target}: {error.strerror}") from error
     try:
         yield temporary
-        # mkstemp makes private files; the result gets the permissions any new file would have.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.replace(target)
-    except OSError as error:
-        raise ThetaRBMError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        # What cannot be removed now is a leftover like that of a killed process.
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _new_held_file(target: Path) -> tuple[int, Path]:
+    """A new file that is locked, so that no other process takes it for a leftover, and its open handle."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        # On a file system without locks no other process removes what it cannot lock.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.path.lexists(name):
+            return handle, Path(name)
+        # Another process was quicker than the lock.
+        os.close(handle)
+
+
+def remove_leftovers(folder: Path, name: str = "*") -> None:
+    """Remove the temporary files of processes that were killed, of one target or of all in a folder.
+
+    A living process holds its own with a lock of the operating system, which ends with it.
+    """
+    pattern = name if name == "*" else glob.escape(name)
+    for path in folder.glob(f".{pattern}.*.part"):
+        with suppress(OSError):
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink(missing_ok=True)
+            finally:
+                os.close(handle)
 
 
 def write_bytes(target: Path, content: bytes) -> None:
@@ -65,18 +101,6 @@ def write_bytes(target: Path, content: bytes) -> None:
 def write_text(target: Path, content: str) -> None:
     """Write `content` to `target` atomically, as UTF-8."""
     write_bytes(target, content.encode())
-
-
-def json_text(value: Any) -> str:
-    """Write `value` as JSON that reads well and stays small: indented, but each list of plain numbers on one line.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite.
-    """
-    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    return NUMBER_LIST.sub(lambda found: "".join(found[0].split()), text) + "\n"
 
 
 @contextmanager
@@ -92,9 +116,9 @@ def locked(target: Path) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except filelock.Timeout as error:
-        raise ThetaRBMError(f"{path} is held by another process for an hour; wait for it or end it") from error
+        raise StorageError(f"{path} is held by another process for an hour; wait for it or end it") from error
     except OSError as error:
-        raise ThetaRBMError(f"cannot lock {path}: {error.strerror}") from error
+        raise StorageError(f"cannot lock {path}: {error.strerror}") from error
     try:
         yield
     finally:
@@ -117,38 +141,17 @@ def is_locked(target: Path) -> bool:
     return False
 
 
+def open_plain(path: Path) -> BufferedReader:
+    """Open a file for reading; a folder, a device or a pipe, whose reading may never end, is an `OSError`."""
+    # Without blocking: to open a pipe would wait for somebody who writes to it.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "Not a plain file", str(path))
+    return os.fdopen(handle, "rb")
+
+
 def sha256_of_file(path: Path) -> str:
     """Hex SHA-256 of a file's content."""
-    with path.open("rb") as stream:
+    with open_plain(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def write_arrays(target: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """Write a ``.npz`` whose bytes depend on the arrays alone.
-
-    ``numpy.savez`` leaves the zip's details to the library; here time stamps, system and order are fixed and
-    nothing is compressed, so that equal arrays give an equal checksum on every machine.
-    """
-    with replacing(target) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            member.create_system = 3
-            member.external_attr = 0o644 << 16
-            with archive.open(member, "w", force_zip64=True) as stream:
-                content = np.asarray(array, order="C")
-                header = io.BytesIO()
-                np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(content))
-                stream.write(header.getvalue())
-                stream.write(content.reshape(-1).view(np.uint8).data if content.size else b"")
-
-
-def read_arrays(path: Path) -> dict[str, NDArray[np.generic]]:
-    """Read every array of a ``.npz``, refusing pickled objects.
-
-    Raises
-    ------
-    OSError, ValueError, zipfile.BadZipFile, EOFError
-        If the file is missing or not a readable ``.npz``: callers say what that means for them.
-    """
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}

@@ -179,7 +179,7 @@ def test_ambiguous_run_names_the_runs(thetarbm: Command, results: Path, theta: s
     [
         ({"state": "failed", "error": "training diverged in epoch 1"}, ["failed", "training diverged in epoch 1"]),
         ({"algorithm": ALGORITHM + 5}, [f"version {ALGORITHM + 5}", "train it again: thetarbm train --model theta"]),
-        ({"format": 2}, ["cannot be used", "train it again"]),
+        ({"format": 0}, ["cannot be used", "train it again"]),
     ],
     ids=["failed", "foreign algorithm", "foreign format"],
 )

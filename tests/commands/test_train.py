@@ -301,7 +301,7 @@ def test_damaged_run_is_made_again_with_a_warning(
         case "truncated":
             record.write_bytes(record.read_bytes()[:500])
         case "other format":
-            rewrite(results, run, {"format": 2})
+            rewrite(results, run, {"format": 0})
         case "weights":
             weights.write_bytes(whole[:-10])
     outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny", "--json")

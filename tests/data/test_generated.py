@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 from skimage.transform import rotate
 
+from thetarbm_cli.arrays import read_arrays
 from thetarbm_cli.data.generated import generate_mnist, generate_mnist_rot, raw_numbers, uniform_degrees
 from thetarbm_cli.data.mnist import load_mnist
 from thetarbm_cli.data.prepared import Prepared
-from thetarbm_cli.storage import read_arrays
 
 # The file of the default seed. It changes only if the recipe does: then older results belong to other data.
 MNIST_ROT_SHA256 = "2b0e09b064084e6fe31532d802ee665c33bc01e5bfd4e61b05158561722a46ef"

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import http.server
 import logging
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,7 +142,27 @@ def test_download_is_checked_and_kept(
 def test_a_download_with_another_checksum_is_refused(server: list[str], tmp_path: Path) -> None:
     with pytest.raises(ThetaRBMError, match=r"another checksum .* --archive, or use --source generated"):
         download_archive(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["mnist_rotation_new.zip.lock"]
+
+
+def test_what_a_killed_download_left_is_removed(
+    server: list[str], small_zip: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(official, "CHECKSUM", archive_checksum(small_zip))
+    (tmp_path / "tmpx8a2k_9q").write_bytes(b"half")
+    download_archive(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [small_zip.name, f"{small_zip.name}.lock"]
+
+
+def test_a_download_that_finds_no_room_says_so(
+    server: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def no_room(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("pooch.HTTPDownloader.__call__", no_room)
+    with pytest.raises(ThetaRBMError, match=r"cannot be downloaded \(No space left on device\)"):
+        download_archive(tmp_path)
 
 
 @pytest.mark.parametrize("end", ["/not-there.zip", ":1/"])

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from tests.data.archives import SMALL, table, write_folder, write_zip
-from thetarbm_cli import storage
+from thetarbm_cli import documents, storage
+from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.data import recipes
 from thetarbm_cli.data.official import TEST_FILE, TRAIN_VALID_FILE, read_official
 from thetarbm_cli.data.prepared import Prepared, list_prepared, prepare, prepared_summary
@@ -94,7 +95,7 @@ def truncate(data: Path, sidecar: Path) -> None:
 
 
 def replace_by_other_arrays(data: Path, sidecar: Path) -> None:
-    storage.write_arrays(data, {"images": np.zeros((3, 2)), "other": np.zeros(1)})
+    write_arrays(data, {"images": np.zeros((3, 2)), "other": np.zeros(1)})
     change_sidecar(sidecar, sha256=storage.sha256_of_file(data))
 
 
@@ -110,8 +111,14 @@ def link_elsewhere(data: Path, sidecar: Path) -> None:
     data.symlink_to(elsewhere)
 
 
+def change_a_digit(data: Path, sidecar: Path) -> None:
+    text = sidecar.read_text()
+    assert text.count('"train": 10000') == 1
+    sidecar.write_text(text.replace('"train": 10000', '"train": 70000'))
+
+
 def change_sidecar(sidecar: Path, **changes: Any) -> None:
-    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), **changes}))
+    documents.write(sidecar, {**documents.read(sidecar), **changes})
 
 
 @pytest.mark.parametrize(
@@ -125,12 +132,13 @@ def change_sidecar(sidecar: Path, **changes: Any) -> None:
         (replace_by_other_arrays, "its arrays are not those of prepared data"),
         (replace_by_text, "it cannot be read"),
         (lambda data, sidecar: sidecar.unlink(), "mnist-shipped-seed0.json is missing"),
-        (lambda data, sidecar: sidecar.write_bytes(b""), "mnist-shipped-seed0.json cannot be read"),
-        (lambda data, sidecar: sidecar.write_bytes(b"\xff\x00"), "cannot be read"),
-        (lambda data, sidecar: sidecar.write_bytes(b"[" * 100_000), "cannot be read"),
-        (lambda data, sidecar: sidecar.write_bytes(sidecar.read_bytes()[:-20]), "cannot be read"),
-        (lambda data, sidecar: sidecar.write_text("[1]"), "is not a description of prepared data"),
+        (lambda data, sidecar: sidecar.write_bytes(b""), "mnist-shipped-seed0.json cannot be used: it is not JSON"),
+        (lambda data, sidecar: sidecar.write_bytes(b"\xff\x00"), "it is not UTF-8 text"),
+        (lambda data, sidecar: sidecar.write_bytes(b"[" * 100_000), "it is nested too deeply"),
+        (lambda data, sidecar: sidecar.write_bytes(sidecar.read_bytes()[:-20]), "it is not JSON"),
+        (lambda data, sidecar: sidecar.write_text("[1]"), "it is not a JSON object"),
         (lambda data, sidecar: sidecar.write_text("{}"), "has no valid 'format'"),
+        (change_a_digit, "mnist-shipped-seed0.json cannot be used: its checksum is not that of its content"),
         (lambda data, sidecar: change_sidecar(sidecar, sha256=3), "has no valid 'sha256'"),
         (lambda data, sidecar: change_sidecar(sidecar, sha256="0" * 64), "its checksum is wrong"),
     ],

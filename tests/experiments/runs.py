@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thetarbm_cli import storage
+from thetarbm_cli import documents, storage
+from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.cli import main
 from thetarbm_cli.data.prepared import Prepared, prepare
 from thetarbm_cli.data.sidecar import read_sidecar, write_sidecar
@@ -106,7 +107,8 @@ def finish(process: subprocess.Popen[str]) -> Outcome:
 
 
 @cache
-def _small_data(data_dir: Path, base: Path) -> Path:
+def make_small_data(data_dir: Path, base: Path) -> Path:
+    """The folder of `small_data`."""
     folder = base / "small"
     for dataset in ("mnist-rot", "mnist"):
         whole = prepare(data_dir, dataset)
@@ -117,12 +119,12 @@ def _small_data(data_dir: Path, base: Path) -> Path:
 @pytest.fixture(scope="session")
 def small_data(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder whose mnist-rot and mnist have no more than the images that the tiny profile takes of them."""
-    return _small_data(data_dir, tmp_path_factory.getbasetemp())
+    return make_small_data(data_dir, tmp_path_factory.getbasetemp())
 
 
 def write_prepared(data: Prepared, target: Path, sidecar: dict[str, Any]) -> None:
     arrays = {"images": data.images, "labels": data.labels, "split": data.split, "angles": data.angles}
-    storage.write_arrays(target, {name: array for name, array in arrays.items() if array is not None})
+    write_arrays(target, {name: array for name, array in arrays.items() if array is not None})
     write_sidecar(target, {**sidecar, "sha256": storage.sha256_of_file(target)})
 
 
@@ -183,14 +185,15 @@ def run_of(results: Path, model: str) -> str:
 
 
 def record_of(results: Path, run: str) -> dict[str, Any]:
+    """What a record says, without its checksum."""
     content: dict[str, Any] = json.loads((results / "runs" / run / "run.json").read_text())
+    content.pop("checksum", None)
     return content
 
 
 def rewrite(results: Path, run: str, changes: dict[str, Any]) -> None:
-    """Change fields of a record by hand."""
-    path = results / "runs" / run / "run.json"
-    path.write_text(json.dumps({**record_of(results, run), **changes}))
+    """Change fields of a record, as a program that writes it so would."""
+    documents.write(results / "runs" / run / "run.json", {**record_of(results, run), **changes})
 
 
 def files_in(folder: Path) -> dict[str, bytes]:

@@ -92,7 +92,7 @@ def test_whole_record_is_given_back(small_data: Path, trained: Path) -> None:
             {"algorithm": ALGORITHM + 1},
             [f"version {ALGORITHM + 1}", f"this is {ALGORITHM}", "thetarbm train --model theta"],
         ),
-        ({"format": 99}, ["cannot be used", "train it again"]),
+        ({"format": 0}, ["cannot be used", "train it again"]),
     ],
 )
 def test_record_that_cannot_be_measured_is_refused(

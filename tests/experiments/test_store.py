@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.experiments.runs import record_of, rewrite, run_of
 from thetarbm_cli import storage
+from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.store import RunStore
 
@@ -66,7 +67,9 @@ def test_values_of_many_units_take_one_line_of_the_record(store: RunStore, theta
     assert record is not None
     random = np.random.default_rng(0)
     units = {role: [round(float(value), 6) for value in random.random(500)] for role in ("train", "test")}
-    full = record.model_copy(update={"metrics": {"gamma": {role: {"per_unit": units[role]} for role in units}}})
+    full = record.model_copy(
+        update={"metrics": {"gamma": {"offset": 20.0, **{role: {"per_unit": units[role]} for role in units}}}}
+    )
     store.save(full)
     assert store.load(theta) == full
     text = store.path(theta).joinpath("run.json").read_text()
@@ -112,7 +115,7 @@ def test_damaged_record_is_a_miss_with_a_warning(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"format": 2}, "format 2, this version reads 1"),
+        ({"format": 0}, "format 0, and this version reads 1"),
         ({"format": None}, "format None"),
         ({"run": "theta-000000000000"}, "belongs to run theta-000000000000"),
         ({"state": "half"}, "'done' or 'failed'"),
@@ -197,7 +200,7 @@ def test_damaged_weights_are_a_miss_with_a_warning(
     elif content == "changed":
         content = whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:]
     elif content == "other":
-        storage.write_arrays(path, ARRAYS)
+        write_arrays(path, ARRAYS)
         content = path.read_bytes()
     assert isinstance(content, bytes)
     path.write_bytes(content)
@@ -241,7 +244,7 @@ def test_npy_or_a_foreign_zip_is_no_checkpoint(store: RunStore, theta: str, warn
 @given(data=st.data())
 def test_damaged_checkpoint_is_a_miss_or_whole(store: RunStore, theta: str, data: st.DataObject) -> None:
     path = store.checkpoint_path(theta)
-    storage.write_arrays(path, ARRAYS)
+    write_arrays(path, ARRAYS)
     damaged = bytearray(path.read_bytes())
     if data.draw(st.booleans()):
         del damaged[data.draw(st.integers(0, len(damaged))) :]

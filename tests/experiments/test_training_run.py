@@ -147,7 +147,7 @@ def test_damaged_run_is_made_again_to_the_same_bytes(
         case "damaged record":
             record.write_text("{")
         case "other format":
-            rewrite(results, run, {"format": 99})
+            rewrite(results, run, {"format": 0})
     again = train_run(place_of(small_data, results), tiny("theta"), 0)
     assert (again.cached, again.record.run) == (False, run)
     assert weights.read_bytes() == whole
@@ -158,10 +158,10 @@ def test_measures_outlive_lost_weights_but_not_other_weights(small_data: Path, e
     results = tmp_path / "results"
     shutil.copytree(evaluated, results)
     run = run_of(results, "rbm")
-    metrics = record_of(results, run)["metrics"]
+    before = record_of(results, run)
     RunStore(results).weights_path(run).unlink()
     train(small_data, results, "rbm")
-    assert record_of(results, run)["metrics"] == metrics
+    assert record_of(results, run) == before
     rewrite(results, run, {"weights_sha256": "0" * 64})
     train(small_data, results, "rbm")
     assert record_of(results, run)["metrics"] is None

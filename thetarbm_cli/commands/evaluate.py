@@ -9,7 +9,7 @@ import click
 
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
-from thetarbm_cli.errors import EXIT_FAILED, InputError, ThetaRBMError
+from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.training_run import Workplace
@@ -57,7 +57,8 @@ def command(
                 watch=lambda step, name=name: session.progress(f"{name}: {step}"),  # type: ignore[misc]
             )
         except ThetaRBMError as error:
-            if not every:
+            # On a full disk no other run could be recorded either.
+            if not every or isinstance(error, StorageError):
                 raise
             logger.warning("%s", error)
             continue

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from thetarbm_cli import storage
 from thetarbm_cli.data.amat import largest_size, open_table, read_table
 from thetarbm_cli.data.chirality import looks_transposed
 from thetarbm_cli.data.generated import MNIST_ROT_SPLIT, Arrays
@@ -22,7 +23,8 @@ from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
 from thetarbm_cli.data.turning import Progress
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
-URL = "http://www.iro.umontreal.ca/~lisa/icml2007data/mnist_rotation_new.zip"
+ARCHIVE = "mnist_rotation_new.zip"
+URL = f"http://www.iro.umontreal.ca/~lisa/icml2007data/{ARCHIVE}"
 CHECKSUM = "e67f72fa42029f62fd8eb92b0638c1b9761c9a63"  # SHA-1, the one that is published for the archive
 TRAIN_VALID_FILE = "mnist_all_rotation_normalized_float_train_valid.amat"
 TEST_FILE = "mnist_all_rotation_normalized_float_test.amat"
@@ -82,20 +84,26 @@ def download_archive(folder: Path, progress: Progress | None = None) -> Path:
     pooch.get_logger().setLevel(logging.WARNING)
     bar: Any = False if progress is None else _DownloadProgress(progress)
     try:
-        path = pooch.retrieve(
-            URL,
-            known_hash=f"sha1:{CHECKSUM}",
-            fname="mnist_rotation_new.zip",
-            path=folder,
-            downloader=pooch.HTTPDownloader(progressbar=bar),
-        )
+        with storage.locked(folder / ARCHIVE):
+            # A download that was killed leaves its temporary file, as pooch names it.
+            for leftover in folder.glob("tmp*"):
+                leftover.unlink()
+            path = pooch.retrieve(
+                URL,
+                known_hash=f"sha1:{CHECKSUM}",
+                fname=ARCHIVE,
+                path=folder,
+                downloader=pooch.HTTPDownloader(progressbar=bar),
+            )
     except (OSError, ValueError) as error:
         # pooch raises ValueError for a wrong checksum; the errors of requests are OSErrors.
         what = (
             "has another checksum than the published one" if isinstance(error, ValueError) else "cannot be downloaded"
         )
+        # The system's words, such as of a full disk, or the kind of the error: the words of requests fill many lines.
+        why = getattr(error, "strerror", None) or type(error).__name__
         raise ThetaRBMError(
-            f"{URL} {what} ({type(error).__name__}): give a local copy with --archive, or use --source generated"
+            f"{URL} {what} ({why}): give a local copy with --archive, or use --source generated"
         ) from error
     return Path(path)
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli import storage
+from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.data.recipes import Recipe, choose_recipe
 from thetarbm_cli.data.sidecar import (
     FORMAT,
@@ -169,7 +170,7 @@ def _load_or_say_why_not(recipe: Recipe, target: Path) -> Prepared | None:
 
 def _make(recipe: Recipe, target: Path, progress: Progress | None) -> Prepared:
     arrays, details = recipe.build(progress)
-    storage.write_arrays(target, arrays)
+    write_arrays(target, arrays)
     sha256 = storage.sha256_of_file(target)
     prepared = _assemble(recipe, target, arrays, sha256, cached=False)
     write_sidecar(

@@ -6,7 +6,6 @@ A data file is used only if its sidecar is whole, fits what is asked for, and ca
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli import storage
+from thetarbm_cli import documents, storage
 
 # Raised when the layout of the data file or of the sidecar changes: older files are then made again.
 FORMAT = 1
@@ -61,13 +60,11 @@ def read_sidecar(target: Path) -> dict[str, Any]:
     """
     path = sidecar_path(target)
     try:
-        sidecar = json.loads(path.read_bytes())
+        sidecar = documents.read(path)
     except FileNotFoundError as error:
         raise UnusableError(f"{path.name} is missing") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise UnusableError(f"{path.name} cannot be read") from error
-    if not isinstance(sidecar, dict):
-        raise UnusableError(f"{path.name} is not a description of prepared data")
+    except ValueError as error:
+        raise UnusableError(f"{path.name} cannot be used: {error}") from error
     if isinstance(sidecar.get("format"), int) and sidecar["format"] != FORMAT:
         raise OutdatedError(f"it is of format {sidecar['format']}, and this version writes {FORMAT}")
     for field, kind in FIELDS.items():
@@ -78,7 +75,7 @@ def read_sidecar(target: Path) -> dict[str, Any]:
 
 def write_sidecar(target: Path, content: Mapping[str, Any]) -> None:
     """Write the sidecar of `target` atomically."""
-    storage.write_text(sidecar_path(target), json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    documents.write(sidecar_path(target), content)
 
 
 def add_to_sidecar(target: Path, sha256: str, field: str, value: Any) -> None:
@@ -119,7 +116,7 @@ def find_prepared(target: Path, wanted: Mapping[str, Any]) -> Found | None:
             raise OutdatedError(f"its {name} is {sidecar['recipe'].get(name)!r}, and {value!r} is asked for")
     # One open file for both steps: a file that is replaced in between cannot be read under the old checksum.
     try:
-        with target.open("rb") as stream:
+        with storage.open_plain(target) as stream:
             if hashlib.file_digest(stream, "sha256").hexdigest() != sidecar["sha256"]:
                 raise UnusableError("its checksum is wrong")
             stream.seek(0)

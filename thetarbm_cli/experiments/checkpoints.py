@@ -10,8 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
+from thetarbm_cli import documents
 from thetarbm_cli.backend import Backend
+from thetarbm_cli.experiments.fields import EpochPart
 from thetarbm_cli.experiments.store import RunStore
 from thetarbm_cli.models.estimator import host_state
 from thetarbm_cli.models.update import EpochRecord, TrainingState
@@ -87,7 +90,10 @@ def to_arrays(state: TrainingState, progress: dict[str, Any]) -> dict[str, NDArr
 
 def from_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[TrainingState, dict[str, Any]]:
     """The inverse of `to_arrays`."""
-    progress = json.loads(arrays["progress"].tobytes())
+    progress = documents.parse(arrays["progress"].tobytes().decode())
+    TypeAdapter(list[EpochPart]).validate_python(progress["history"])
+    if len(progress["history"]) != progress["epoch"]:
+        raise ValueError(f"it has {len(progress['history'])} epochs in its history, and says {progress['epoch']}")
     state = TrainingState(
         parameters=_under(arrays, "parameter."),
         increments=_under(arrays, "increment."),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from thetarbm_cli import storage
+from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.errands import Delivery, Errand, run_errand
 from thetarbm_cli.experiments.executors import failed
@@ -48,6 +47,7 @@ class DaskExecutor:
         if not jobs:
             return
         with _connected(self.scheduler, self.workers) as client, _token(place, self.shared) as token:
+            _check_versions(client)
             errand = Errand(place.store.folder.parent.absolute(), place.data_dir.absolute(), place.backend_name, token)
             yield from _deliveries(client, place, errand, jobs, keep_going)
 
@@ -113,8 +113,9 @@ def _receive(place: Workplace, future: Any) -> Outcome | Exception:
 
 
 def _store(place: Workplace, text: str, weights: bytes | None) -> None:
-    record = RunRecord.model_validate_json(text)
+    record = RunRecord.model_validate(documents.parse(text))
     with place.store.locked(record.run):
+        place.store.refuse_newer(record.run)
         if weights is not None:
             storage.write_bytes(place.store.weights_path(record.run), weights)
         place.store.save(record)
@@ -128,6 +129,8 @@ def _connected(scheduler: str | None, workers: int) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise InputError("--executor dask needs the extra cluster: pip install 'thetarbm[cluster]'") from error
+    # It tells of a lost scheduler by a traceback; here it is told by an error of one sentence.
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     if scheduler is None:
         with (
             LocalCluster(
@@ -149,15 +152,36 @@ def _connected(scheduler: str | None, workers: int) -> Iterator[Any]:
         yield client
 
 
+def _check_versions(client: Any) -> None:
+    """Refuse a scheduler or workers without this version of the package, which could not even read a job.
+
+    Workers that come later tell another version themselves (`run_errand`).
+    """
+
+    # Inside, so that it travels as code: who lacks the package has no function of it either.
+    def version_there() -> str | None:
+        try:
+            import thetarbm_cli
+        except ImportError:
+            return None
+        return thetarbm_cli.__version__
+
+    workers = client.run(version_there)
+    if not workers:
+        logger.warning("the scheduler has no workers yet; the runs wait for the first")
+    versions = {"the scheduler": client.run_on_scheduler(version_there)}
+    versions |= {f"the worker at {address}": version for address, version in workers.items()}
+    for place, version in versions.items():
+        if version != __version__:
+            found = f"thetarbm {version}" if version else "no thetarbm"
+            raise ThetaRBMError(f"{place} has {found}, the client {__version__}; install the same on both")
+
+
 @contextlib.contextmanager
 def _token(place: Workplace, shared: bool | None) -> Iterator[Path | None]:
     """A file in the results folder by which workers find out whether they see it."""
     if shared is False:
         yield None
         return
-    token = place.store.folder.absolute() / f".seen-{uuid.uuid4().hex}.part"
-    storage.write_text(token, "")
-    try:
+    with storage.temporary_beside(place.store.folder.absolute() / "seen") as token:
         yield token
-    finally:
-        token.unlink(missing_ok=True)

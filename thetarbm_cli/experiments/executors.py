@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from thetarbm_cli.errors import InputError, told
+from thetarbm_cli.errors import told
 from thetarbm_cli.experiments.parallel import outcomes
 from thetarbm_cli.experiments.training_run import Workplace
 from thetarbm_cli.experiments.work import Job, Outcome, do_job, note_failure
@@ -40,5 +40,5 @@ class LocalExecutor:
 def failed(place: Workplace, job: Job, error: BaseException) -> Outcome:
     """The outcome of a job that ended with an exception instead of one; it is recorded from here."""
     message = told(error)
-    run = note_failure(place, job, message, anew=not isinstance(error, InputError))
+    run = note_failure(place, job, message, type(error))
     return Outcome("failed", run, message, 0.0)

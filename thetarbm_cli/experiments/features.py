@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli import storage
+from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.data.own import read_own_images
 from thetarbm_cli.data.summary import as_unit_floats
 from thetarbm_cli.errors import InputError
@@ -34,5 +34,5 @@ def write_features(place: Workplace, run: str, out: Path, images: Path | None) -
         arrays["labels"] = np.concatenate([labels for _, labels in parts])
         arrays["split"] = np.repeat(np.arange(3, dtype=np.uint8), [len(labels) for _, labels in parts])
     features = model.transform(pixels)
-    storage.write_arrays(out, {"features": features, **arrays})
+    write_arrays(out, {"features": features, **arrays})
     return features.shape[0], features.shape[1]

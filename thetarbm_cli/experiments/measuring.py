@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Backend
+from thetarbm_cli.experiments.memory import feature_bytes, refuse_too_large
 from thetarbm_cli.experiments.rundata import Part, RunData
 from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.training_run import perturbed_orientations
@@ -65,6 +66,12 @@ def measure_gamma(subject: Subject, role: str, offset: float) -> dict[str, Any]:
 def measure_error(subject: Subject, *, paper_pair: bool, search: bool) -> dict[str, Any]:
     """Error of the RBF-SVM on the test images, with the paper's C and γ, with the chosen ones, or with both."""
     train, test = subject.data.train(), subject.data.test()
+    units = len(subject.model.get_feature_names_out())
+    refuse_too_large(
+        feature_bytes(len(train[0]) + len(test[0]), units),
+        f"measuring {subject.record.run} with {units} features an image",
+        "fewer hidden units or images need less",
+    )
     train_features, test_features = _svm_features(subject, train, test)
     metrics: dict[str, Any] = {}
 

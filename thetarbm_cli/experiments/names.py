@@ -6,13 +6,14 @@ A shell that completes a word asks for them at every press of a key: nothing her
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from thetarbm_cli.experiments.suitefile import find_suite
+from thetarbm_cli.experiments.suitefile import MOST_CELLS, find_extras, find_suite, read_suite_text
 
 # The parser in C is fifteen times as fast; without line numbers and checks it is all that names need.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -49,16 +50,22 @@ def cell_name(experiment: str, at: dict[str, Any]) -> str:
 def suite_names(given: Path | None = None) -> SuiteNames:
     """Names in a suite, which is read but not checked; one that cannot be read has none."""
     try:
-        content = yaml.load(find_suite(given).read_text(encoding="utf-8"), Loader=LOADER)
+        text = read_suite_text(find_suite(given))
+        # The loader itself would follow aliases that grow, and nesting until its stack ends.
+        if next(find_extras(text, LOADER), None) is not None:
+            return SuiteNames({}, {}, {})
+        content = yaml.load(text, Loader=LOADER)
         experiments = {entry["name"]: entry for entry in content["experiments"]}
         return SuiteNames(
             {name: str(entry.get("about") or entry.get("label", "")) for name, entry in experiments.items()},
             {name: _cells(name, entry.get("grid", {})) for name, entry in experiments.items()},
             {name: str((profile or {}).get("about", "")) for name, profile in content["profiles"].items()},
         )
-    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError):
+    except (ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError):
         return SuiteNames({}, {}, {})
 
 
 def _cells(experiment: str, grid: dict[str, list[Any]]) -> list[str]:
+    if math.prod(len(values) for values in grid.values()) > MOST_CELLS:
+        return []
     return [cell_name(experiment, dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]

@@ -14,6 +14,7 @@ from typing import Literal
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.cells import Cell
 from thetarbm_cli.experiments.evaluation import is_measured
+from thetarbm_cli.experiments.profiles import MOST_SEEDS
 from thetarbm_cli.experiments.reasons import changes
 from thetarbm_cli.experiments.rundata import prepared_checksums
 from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, run_id
@@ -95,6 +96,8 @@ def make_plan(
     seeds : number of seeds, instead of each cell's own
     forced : names of experiments or cells whose runs are due in any case
     """
+    if seeds is not None and seeds > MOST_SEEDS:
+        raise InputError(f"{seeds} seeds are too many: at most {MOST_SEEDS} are planned")
     records = read_records(place)
     plan: dict[tuple[str, int], PlannedRun] = {}
     for cell in cells:
@@ -161,6 +164,9 @@ def _state(
         if run.is_met_by(record):
             return "done", ""
         return "missing", "trained, not measured yet"
+    newer = None if name is None else place.store.newer_format(name)
+    if newer is not None:
+        return "stale", f"its record is of format {newer}, from a newer thetarbm"
     if name is not None and place.store.checkpoint_path(name).is_file():
         return "missing", "cut off: goes on from its checkpoint"
     older = [each for each in same if each.algorithm != ALGORITHM]

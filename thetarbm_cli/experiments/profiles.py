@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 from thetarbm_cli.experiments.suitefile import read_document, shipped_path
 
+# More would be a plan that never ends.
+MOST_SEEDS = 1000
+
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr | None
 
 
@@ -27,7 +30,7 @@ class Profile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str = ""
-    seeds: int = Field(default=1, ge=1, description="Seeds of every cell: 0, 1, …")
+    seeds: int = Field(default=1, ge=1, le=MOST_SEEDS, description="Seeds of every cell: 0, 1, …")
     data: Sizes = Field(default=Sizes(), description="Sizes of the splits.")
     parameters: dict[str, Scalar] = Field(default={}, description="Settings of the models.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.retraining import retrain_command
 from thetarbm_cli.experiments.rundata import RunData, load_data
-from thetarbm_cli.experiments.settings import ALGORITHM
+from thetarbm_cli.experiments.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.training_run import Workplace
 from thetarbm_cli.models.catalogue import build
@@ -18,8 +18,11 @@ def checked_record(place: Workplace, run: str) -> RunRecord:
     Raises
     ------
     InputError
-        If the record is damaged, the run failed, or it is of another algorithm.
+        If the record is damaged, the run failed, or it is of another algorithm or not what its id says.
+    NewerFormatError
+        If the record is of a newer version of the program.
     """
+    place.store.refuse_newer(run)
     record = place.store.load(run)
     if record is None:
         raise InputError(f"the record of {run} in {place.store.path(run)} cannot be used; train it again")
@@ -30,7 +33,22 @@ def checked_record(place: Workplace, run: str) -> RunRecord:
             f"{run} was made by version {record.algorithm} of the algorithm, this is {ALGORITHM}; "
             f"train it again: {retrain_command(record)}"
         )
+    if not _has_its_id(record):
+        raise InputError(
+            f"the record of {run} has other settings, data or another seed than its id says; "
+            "train it again with --force"
+        )
     return record
+
+
+def _has_its_id(record: RunRecord) -> bool:
+    """Whether what a record says of its run is what the run is named after."""
+    try:
+        checksums = {role: described["sha256"] for role, described in record.data.items()}
+        return run_id(record.settings, checksums, record.seed) == record.run
+    except (InputError, KeyError):
+        # A model or setting that there is not.
+        return False
 
 
 def model_of(place: Workplace, record: RunRecord) -> RBM:

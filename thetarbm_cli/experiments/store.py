@@ -6,18 +6,27 @@ pickled objects. Every file is replaced as a whole, and a file that cannot be re
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, model_validator
 
-from thetarbm_cli import storage
+from thetarbm_cli import documents, storage
+from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.fields import (
+    DataPart,
+    EnvironmentPart,
+    EpochPart,
+    MetricsPart,
+    Number,
+    of_kind,
+    validated,
+)
 from thetarbm_cli.experiments.names import run_identifiers
 from thetarbm_cli.experiments.settings import RunSettings
 
@@ -42,14 +51,20 @@ class RunRecord(BaseModel):
     parameters: dict[str, Any]
     seed: int
     seeds: dict[str, Any]
-    data: dict[str, dict[str, Any]]
-    environment: dict[str, Any]
-    history: list[dict[str, float]]
-    timings: dict[str, float]
-    peak_memory_megabytes: float
+    data: Annotated[dict[str, dict[str, Any]], of_kind(DataPart)]
+    environment: Annotated[dict[str, Any], of_kind(EnvironmentPart)]
+    history: Annotated[list[dict[str, float]], of_kind(list[EpochPart])]
+    timings: dict[str, Number]
+    peak_memory_megabytes: Number
     weights_sha256: str | None = None
-    metrics: dict[str, Any] | None = None
+    metrics: Annotated[dict[str, Any] | None, of_kind(MetricsPart | None)] = None
     cells: list[str] = []
+
+    @model_validator(mode="after")
+    def _check_time(self) -> RunRecord:
+        if self.state == "done" and "train_seconds" not in self.timings:
+            raise ValueError("a run that is done needs its train_seconds")
+        return self
 
 
 class RunStore:
@@ -61,6 +76,10 @@ class RunStore:
     def path(self, run: str) -> Path:
         """Folder of a run."""
         return self.folder / run
+
+    def record_path(self, run: str) -> Path:
+        """File of a run's record."""
+        return self.path(run) / "run.json"
 
     def weights_path(self, run: str) -> Path:
         """File of a run's weights."""
@@ -82,35 +101,43 @@ class RunStore:
 
     def load(self, run: str) -> RunRecord | None:
         """Record of a run; None if there is none that can be used."""
-        path = self.path(run) / "run.json"
+        path = self.record_path(run)
         try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return None
-        except (OSError, UnicodeDecodeError) as error:
-            logger.warning("%s cannot be read and is not used: %s", path, error)
-            return None
-        try:
-            content = json.loads(text)
-            if content.get("format") != FORMAT:
-                raise ValueError(f"it has format {content.get('format')}, this version reads {FORMAT}")
-            record = RunRecord.model_validate(content)
+            content = documents.read(path)
+            documents.check_format(content, FORMAT)
+            record = validated(RunRecord, content)
             if record.run != run:
                 raise ValueError(f"it belongs to run {record.run}")
-        except (ValueError, AttributeError, RecursionError) as error:
-            reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-            logger.warning("%s is damaged or of another version and is not used: %s", path, reason)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            logger.warning("%s is not used: %s", path, error)
             return None
         return record
 
     def save(self, record: RunRecord) -> None:
-        """Write a record."""
-        storage.write_text(self.path(record.run) / "run.json", storage.json_text(record.model_dump(mode="json")))
+        """Write a record, but not over one of a newer version.
+
+        Raises
+        ------
+        NewerFormatError
+            If there is one.
+        """
+        self.refuse_newer(record.run)
+        documents.write(self.record_path(record.run), record.model_dump(mode="json"))
+
+    def newer_format(self, run: str) -> int | None:
+        """Format of a run's record if it is of a newer version of the program, else None."""
+        return documents.newer_format(self.record_path(run), FORMAT)
+
+    def refuse_newer(self, run: str) -> None:
+        """Raise a `NewerFormatError` if the record of a run is of a newer version: it is not to be made again."""
+        documents.refuse_newer(self.record_path(run), FORMAT)
 
     def save_weights(self, run: str, arrays: dict[str, NDArray[Any]]) -> str:
         """Write weights, float32; their checksum."""
         target = self.weights_path(run)
-        storage.write_arrays(target, arrays)
+        write_arrays(target, arrays)
         return storage.sha256_of_file(target)
 
     def load_weights(self, record: RunRecord) -> dict[str, NDArray[Any]] | None:
@@ -119,26 +146,26 @@ class RunStore:
         try:
             if storage.sha256_of_file(target) != record.weights_sha256:
                 raise ValueError("its checksum is not the record's")
-            return _read(target)
+            return read_arrays(target)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            logger.warning("%s is not used: %s", target, error)
+            logger.warning("%s is not used: %s", target, _reason(error))
             return None
 
     def save_checkpoint(self, run: str, arrays: dict[str, NDArray[Any]]) -> None:
         """Write the state after an epoch."""
-        storage.write_arrays(self.checkpoint_path(run), arrays)
+        write_arrays(self.checkpoint_path(run), arrays)
 
     def load_checkpoint(self, run: str) -> dict[str, NDArray[Any]] | None:
         """The state after the last saved epoch; None if there is none that can be used."""
         target = self.checkpoint_path(run)
         try:
-            return _read(target)
+            return read_arrays(target)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            logger.warning("%s is damaged and not used, training starts anew: %s", target, error)
+            logger.warning("%s is not used, training starts anew: %s", target, _reason(error))
             return None
 
     def remove_checkpoint(self, run: str) -> None:
@@ -146,9 +173,8 @@ class RunStore:
         self.checkpoint_path(run).unlink(missing_ok=True)
 
     def remove_leftovers(self, run: str) -> None:
-        """Remove what killed processes left half written; only for who holds the run."""
-        for path in self.path(run).glob(".*.part"):
-            path.unlink(missing_ok=True)
+        """Remove what killed processes left half written."""
+        storage.remove_leftovers(self.path(run))
 
     def identifiers(self) -> list[str]:
         """Names of all runs that have a record, sorted."""
@@ -188,11 +214,6 @@ class RunStore:
                 )
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
-    """Arrays of a file; a ValueError if it is no whole ``.npz``."""
-    try:
-        return dict(storage.read_arrays(path))
-    except OSError:
-        raise
-    except Exception as error:  # foreign bytes can make zipfile and NumPy raise almost anything
-        raise ValueError(f"it is not a whole .npz file ({error})") from error
+def _reason(error: Exception) -> str:
+    """Why a file cannot be used, without its name."""
+    return f"it cannot be read ({error.strerror})" if isinstance(error, OSError) else str(error)

@@ -6,6 +6,7 @@ A suite is checked as a whole. Every problem is found at once and shown with pat
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,7 +18,7 @@ from thetarbm_cli.experiments.cells import PERTURBATION_AXES, Cell
 from thetarbm_cli.experiments.names import cell_name
 from thetarbm_cli.experiments.profiles import Profile, Scalar
 from thetarbm_cli.experiments.settings import Scope
-from thetarbm_cli.experiments.suitefile import Document, Place, find_suite, read_document
+from thetarbm_cli.experiments.suitefile import MOST_CELLS, Document, Place, find_suite, read_document
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -214,6 +215,8 @@ def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Sui
         document.raise_problems()
         raise AssertionError("unreachable") from error
     _check_names(document, suite)
+    _check_size(document, suite)
+    document.raise_problems()
     for number, experiment in enumerate(suite.experiments):
         _check_cells(document, experiment, ("experiments", number))
     document.raise_problems()
@@ -232,7 +235,7 @@ def _note(document: Document, location: tuple[int | str, ...], kind: str, messag
         place.append(key)
     if kind == "extra_forbidden":
         document.add(tuple(place), "unknown key", at_key=True)
-    elif not any(each.place == tuple(place) for each in document.problems):
+    elif tuple(place) not in document.noted:
         document.add(tuple(place), message[0].lower() + message[1:])
 
 
@@ -247,6 +250,15 @@ def _check_names(document: Document, suite: Suite) -> None:
                 document.add((section, number, "name"), f"the name {name!r} is taken by {section}[{names.index(name)}]")
     if "theory" in lists["experiments"]:
         document.add(("experiments", lists["experiments"].index("theory"), "name"), "'theory' is a name of its own")
+
+
+def _check_size(document: Document, suite: Suite) -> None:
+    """Note a grid that is too large, before any of its cells is made."""
+    counts = [math.prod(len(values) for values in each.grid.values()) for each in suite.experiments]
+    total = len(suite.profiles) * sum(counts)
+    if total > MOST_CELLS:
+        place: Place = ("experiments", counts.index(max(counts)), "grid")
+        document.add(place, f"the suite has {total} cells in its {len(suite.profiles)} profiles, {MOST_CELLS} may be")
 
 
 def _check_cells(document: Document, experiment: Experiment, place: Place) -> None:

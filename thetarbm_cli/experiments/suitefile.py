@@ -6,6 +6,7 @@ mappings, and a small file cannot grow into a large value.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from thetarbm_cli.errors import InputError
 NAME = "experiments.yaml"
 LARGEST_BYTES = 1_000_000
 DEEPEST = 20
+# Cells of all profiles: a grid of a few long axes would have more than can be planned.
+MOST_CELLS = 10_000
+# Of more problems the first are told: who has so many is not helped by a longer list.
+MOST_TOLD = 50
 
 Key = str | int
 Place = tuple[Key, ...]
@@ -42,6 +47,7 @@ class Document:
     marks: dict[Place, tuple[int, int]] = field(default_factory=dict)
     key_marks: dict[Place, tuple[int, int]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    noted: set[Place] = field(default_factory=set)
 
     def add(self, place: Place, message: str, *, at_key: bool = False) -> None:
         """Note a problem at a value, or at its key; a place that is not in the file is shown at its nearest parent."""
@@ -51,6 +57,7 @@ class Document:
         marks = self.key_marks if at_key and known == place and known in self.key_marks else self.marks
         line, column = marks.get(known, (1, 1))
         self.problems.append(Problem(place, message, line, column))
+        self.noted.add(place)
 
     def raise_problems(self) -> None:
         """Raise all problems as one error, in the order of the file."""
@@ -58,7 +65,9 @@ class Document:
             return
         problems = sorted(self.problems, key=lambda problem: (problem.line, problem.column))
         count = f"{len(problems)} problem{'' if len(problems) == 1 else 's'}"
-        raise InputError("\n".join([f"{self.path} has {count}:", *(self._show(each) for each in problems)]))
+        first = f", of which the first {MOST_TOLD} are" if len(problems) > MOST_TOLD else ""
+        told = [self._show(each) for each in problems[:MOST_TOLD]]
+        raise InputError("\n".join([f"{self.path} has {count}{first}:", *told]))
 
     def _show(self, problem: Problem) -> str:
         where = f"{dotted(problem.place)}: " if problem.place else ""
@@ -100,17 +109,10 @@ def read_document(path: Path) -> Document:
     InputError
         If it cannot be read, is not YAML, or uses tags, anchors, aliases or a key twice.
     """
-    try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise InputError(f"{path} is larger than {LARGEST_BYTES} bytes: that is no suite")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read the suite {path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"the suite {path} is not UTF-8 text (byte {error.start})") from error
+    text = read_suite_text(path)
     document = Document(path, text.splitlines())
     try:
-        _refuse_extras(document, text)
+        document.problems.extend(find_extras(text))
         document.raise_problems()
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
@@ -127,17 +129,39 @@ def read_document(path: Path) -> Document:
     return document
 
 
-def _refuse_extras(document: Document, text: str) -> None:
-    """Note every tag, anchor and alias, without building anything from them."""
+def read_suite_text(path: Path) -> str:
+    """Text of a suite, which may not be too large.
+
+    Raises
+    ------
+    InputError
+        If it is no such text, or no file at all.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot read the suite {path}: it is not a file")
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            raise InputError(f"{path} is larger than {LARGEST_BYTES} bytes: that is no suite")
+        return content.decode()
+    except OSError as error:
+        raise InputError(f"cannot read the suite {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"the suite {path} is not UTF-8 text (byte {error.start})") from error
+
+
+def find_extras(text: str, loader: Any = yaml.SafeLoader) -> Iterator[Problem]:
+    """Every tag, anchor and alias in a text, and what is too deep, without building anything from them."""
     depth = 0
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    for event in yaml.parse(text, Loader=loader):
         line, column = event.start_mark.line + 1, event.start_mark.column + 1
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > DEEPEST:
-            document.problems.append(Problem((), f"deeper than {DEEPEST} levels", line, column))
+            yield Problem((), f"deeper than {DEEPEST} levels", line, column)
             return
         extra = None
         if isinstance(event, yaml.AliasEvent):
@@ -147,7 +171,7 @@ def _refuse_extras(document: Document, text: str) -> None:
         elif isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
             extra = f"tag {event.tag}"
         if extra:
-            document.problems.append(Problem((), f"{extra} is not allowed: write the value out", line, column))
+            yield Problem((), f"{extra} is not allowed: write the value out", line, column)
 
 
 def _plain(document: Document, node: yaml.Node, place: Place) -> Any:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from thetarbm_cli import storage
+from thetarbm_cli import documents, storage
+from thetarbm_cli.experiments.fields import CheckPart, of_kind, validated
 from thetarbm_cli.experiments.settings import ALGORITHM
 from thetarbm_cli.experiments.suite import Theory
 
@@ -29,30 +29,20 @@ class TheoryRecord(BaseModel):
     algorithm: int
     rotations: int
     size: int
-    checks: list[dict[str, Any]]
-
-    def value(self, name: str, rotation: str) -> float:
-        """The number of the check whose name begins so, under one kind of rotation."""
-        return next(
-            float(check["value"])
-            for check in self.checks
-            if check["name"].startswith(name) and check["rotation"] == rotation
-        )
+    checks: Annotated[list[dict[str, Any]], of_kind(list[CheckPart])]
 
 
 def load_theory(results: Path) -> TheoryRecord | None:
     """The record of the checks; None if there is none that can be used."""
     path = results / f"{NAME}.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if content.get("format") != FORMAT:
-            raise ValueError(f"it has format {content.get('format')}")
-        return TheoryRecord.model_validate(content)
+        content = documents.read(path)
+        documents.check_format(content, FORMAT)
+        return validated(TheoryRecord, content)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, AttributeError, RecursionError) as error:
-        reason = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        logger.warning("%s is damaged and not used: %s", path, reason)
+    except ValueError as error:
+        logger.warning("%s is not used: %s", path, error)
         return None
 
 
@@ -70,8 +60,15 @@ def why_due(results: Path, theory: Theory) -> str:
     return ""
 
 
-def check_theory(results: Path, theory: Theory) -> TheoryRecord:
-    """Do the checks on the shipped digits and record them."""
+def check_theory(results: Path, theory: Theory) -> None:
+    """Do the checks on the shipped digits and record them; if another process is at it, wait for what it records."""
+    documents.refuse_newer(results / f"{NAME}.json", FORMAT)
+    with storage.locked(results / f"{NAME}.json"):
+        if why_due(results, theory):
+            _check(results, theory)
+
+
+def _check(results: Path, theory: Theory) -> None:
     from thetarbm_cli.data.samples import sample_digits
     from thetarbm_cli.measures.theorem import verify
 
@@ -82,6 +79,4 @@ def check_theory(results: Path, theory: Theory) -> TheoryRecord:
         size=theory.size,
         checks=[{**asdict(check), "value": float(check.value)} for check in checks],
     )
-    text = json.dumps(record.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False)
-    storage.write_text(results / f"{NAME}.json", text + "\n")
-    return record
+    documents.write(results / f"{NAME}.json", record.model_dump(mode="json"))

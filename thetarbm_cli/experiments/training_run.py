@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.errors import InputError, told
+from thetarbm_cli.errors import InputError, StorageError, told
 from thetarbm_cli.experiments.checkpoints import Checkpointer
 from thetarbm_cli.experiments.environment import describe_environment, peak_memory_megabytes
+from thetarbm_cli.experiments.memory import refuse_too_large, training_bytes
 from thetarbm_cli.experiments.perturbation import perturb
 from thetarbm_cli.experiments.rundata import RunData, load_data
 from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, run_id
@@ -65,18 +66,27 @@ def train_run(
     ------
     ThetaRBMError
         If training diverges; the run is then recorded as failed and keeps its last checkpoint. So it is after any
-        other error, such as a lack of memory.
+        other error, such as a lack of memory. A disk that is full is told and not recorded: the same call goes on.
+        A record of a newer version of the program is left alone.
     """
     store = place.store
     data = load_data(place.data_dir, settings.data, on_data)
     run = run_id(settings, data.checksums, seed)
     with store.locked(run):
+        store.refuse_newer(run)
         stored = store.load(run)
         if stored is not None and not force and is_usable(store, stored):
             return TrainedRun(stored, cached=True)
         if force:
             store.remove_checkpoint(run)
-        return TrainedRun(_train(place, settings, seed, run, data, stored, on_epoch), cached=False)
+        # A run that is made again is still the one that the cells asked for.
+        made = _train(place, settings, seed, run, data, stored.cells if stored else [], on_epoch)
+        # Weights that were lost and are made again are the ones that were recorded and measured.
+        same = stored is not None and stored.state == "done" and stored.weights_sha256 == made.weights_sha256
+        record = stored if stored is not None and same and not force else made
+        store.save(record)
+        store.remove_checkpoint(run)
+        return TrainedRun(record, cached=False)
 
 
 def seeds_by_axis(settings: RunSettings, seed: int) -> dict[str, Any]:
@@ -100,11 +110,18 @@ def _train(
     seed: int,
     run: str,
     data: RunData,
-    stored: RunRecord | None,
+    cells: list[str],
     on_epoch: EpochObserver | None,
 ) -> RunRecord:
+    """Train and store the weights; the record is stored only if training fails."""
     store, backend = place.store, select_backend(place.backend_name)
     store.remove_leftovers(run)
+    images, _ = data.train()
+    refuse_too_large(
+        training_bytes(settings.model, settings.complete_parameters, *images.shape),
+        f"training {settings.model} with {settings.complete_parameters['hidden']} hidden units",
+        "fewer hidden units or rotations, or a smaller batch_size, need less",
+    )
     model = build(settings.model, settings.complete_parameters, seed=seed, backend=backend.name)
     checkpointer = Checkpointer(store, run, backend)
     resumed = checkpointer.resume()
@@ -135,27 +152,21 @@ def _train(
                 "checkpoint_seconds": round(checkpointer.seconds, 3),
             },
             peak_memory_megabytes=peak_memory_megabytes(),
+            cells=cells,
             **more,
         )
 
-    images, _ = data.train()
     try:
         orientations = perturbed_orientations(model, images, settings, seed)
         model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
-    except InputError:
-        # What the user gave is wrong: there is no run that could have failed.
+    except (InputError, StorageError):
+        # What the user gave is wrong, or the disk is full: there is no run that could have failed.
         raise
     except Exception as error:
         store.save(record("failed", error=told(error)))
         raise
     history[:] = model.history_
-    checksum = store.save_weights(run, model.to_arrays())
-    # Weights that were lost and are made again are the ones that were measured.
-    metrics = stored.metrics if stored is not None and stored.weights_sha256 == checksum else None
-    finished = record("done", weights_sha256=checksum, metrics=metrics)
-    store.save(finished)
-    store.remove_checkpoint(run)
-    return finished
+    return record("done", weights_sha256=store.save_weights(run, model.to_arrays()))
 
 
 def perturbed_orientations(

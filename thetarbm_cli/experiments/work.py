@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.errors import InputError, ThetaRBMError, told
+from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, told
 from thetarbm_cli.experiments.environment import describe_environment
 from thetarbm_cli.experiments.evaluation import evaluate_run
 from thetarbm_cli.experiments.plan import PlannedRun
@@ -63,12 +63,13 @@ def do_job(place: Workplace, job: Job) -> Outcome:
     try:
         trained = train_run(place, job.settings, job.seed, force=job.force)
         run = trained.record.run
+        # Before it is measured: with its last number a run is done, and what is not written by then never will be.
+        _note(place, run, job.labels, None)
         record, measured = evaluate_run(
             place, run, with_gamma=job.with_gamma, more_offsets=job.offsets, force=job.force
         )
-        _note(place, run, job.labels, None)
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
-        message, wrong_input = told(error), isinstance(error, InputError)
+        message, kind = told(error), type(error)
         trace = None if isinstance(error, ThetaRBMError) else traceback.format_exc()
     else:
         metrics = record.metrics or {}
@@ -81,21 +82,24 @@ def do_job(place: Workplace, job: Job) -> Outcome:
             metrics.get("gamma", {}).get("test", {}).get("mean"),
         )
     # Out here the error is gone, and with it the arrays that it held: if memory ran out, there is some again.
-    failed = note_failure(place, job, message, anew=not wrong_input)
+    failed = note_failure(place, job, message, kind)
     return Outcome("failed", failed, message, time.perf_counter() - started, traceback=trace)
 
 
-def note_failure(place: Workplace, job: Job, error: str, *, anew: bool = True) -> str | None:
+def note_failure(place: Workplace, job: Job, error: str, kind: type[BaseException] = Exception) -> str | None:
     """Record that a job failed, if its data is prepared here: without, its run has no name.
 
     Parameters
     ----------
-    anew : whether a record is made where there is none. Not after a wrong input: there is no run that could have failed
+    kind : of the error. After a wrong input no record is made where there is none: there is no run that could have
+        failed. After a full disk nothing is recorded at all, so that the same command goes on when there is room
 
     Returns
     -------
     The run
     """
+    if issubclass(kind, StorageError):
+        return None
     try:
         data = described_data(place.data_dir, job.settings.data)
         if data is None:
@@ -103,7 +107,9 @@ def note_failure(place: Workplace, job: Job, error: str, *, anew: bool = True) -
         run = run_id(job.settings, {role: each["sha256"] for role, each in data.items()}, job.seed)
         # Another process may have taken up what a dead one left, and will say itself how it ends.
         if not place.store.is_held(run):
-            if anew and place.store.load(run) is None:
+            if place.store.load(run) is None:
+                if issubclass(kind, InputError):
+                    return run
                 place.store.save(_record_of_failure(place, job, run, data))
             _note(place, run, job.labels, error)
     except Exception as problem:  # noqa: BLE001  that it cannot be recorded must not hide the failure itself

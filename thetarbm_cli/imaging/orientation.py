@@ -21,6 +21,8 @@ from thetarbm_cli.imaging.votes import VoteCounter, shares
 OPERATORS = ("gaussian", "central", "sobel")
 WEIGHTINGS = ("squared", "magnitude", "count")
 BINNINGS = ("shared", "hard", "smoothed")
+# A narrower Gaussian is zero beside its centre, and a wider one flat over any image.
+SMALLEST_SCALE, LARGEST_SCALE = 0.1, 100.0
 
 # Bins of the fine histogram of "smoothed" (at least; a multiple of S), and how it is smoothed.
 _FINE_BINS = 36
@@ -73,8 +75,10 @@ class OrientationEstimator:
         ):
             if value not in known:
                 raise InputError(f"unknown {what} {value!r}: choose one of {', '.join(known)}")
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise InputError(f"the scale of the Gaussian must be a positive number, not {self.scale}")
+        if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
+            raise InputError(
+                f"the scale of the Gaussian must be in {SMALLEST_SCALE}..{LARGEST_SCALE} pixels, not {self.scale}"
+            )
 
     def __call__(self, images: NDArray[np.floating]) -> NDArray[np.int64]:
         """Estimate the orientations only: as `estimate`, without the histograms."""

@@ -175,7 +175,9 @@ class BoltzmannEstimator(FittedMachine):
     def _initial_weights(self, *shape: int) -> NDArray[np.float32]:
         """Normally distributed weights, the same for all models of a seed and shape."""
         normal = generator_of(self._seed, "initial").standard_normal(shape, dtype=np.float32)
-        return np.float32(self.initial_scale) * normal
+        # A scale beyond float32 gives infinite weights, and training that says so.
+        with np.errstate(over="ignore"):
+            return np.float32(self.initial_scale) * normal
 
     def _visible_parameters(self, pixels: int) -> dict[str, NDArray[np.float32]]:
         shape = (self._group_count(), pixels)

@@ -152,11 +152,13 @@ def gamma_of_one(theory: TheoryRecord) -> Iterator[Part]:
 
 
 def _exact(theory: TheoryRecord, name: str, what: str) -> Part:
-    check = next((each for each in theory.checks if each["exact"] and each["name"].startswith(name)), None)
-    if check is None:
+    checks = [each for each in theory.checks if each["name"].startswith(name)]
+    exact = next((each for each in checks if each["exact"] and each["tolerance"] is not None), None)
+    bilinear = next((each for each in checks if each["rotation"] == "bilinear"), None)
+    if exact is None or bilinear is None:
         raise MissingError(f"the check of {name}")
-    words = f"{what}: {check['value']:.2g} under exact rotations (allowed {check['tolerance']:g})"
-    return Part(bool(check["passed"]), f"{words}, {theory.value(name, 'bilinear'):.2g} under bilinear ones")
+    words = f"{what}: {exact['value']:.2g} under exact rotations (allowed {exact['tolerance']:g})"
+    return Part(bool(exact["passed"]), f"{words}, {bilinear['value']:.2g} under bilinear ones")
 
 
 def _lower(lower: Value, higher: Value, words: str) -> Part:

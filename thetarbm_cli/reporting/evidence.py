@@ -137,7 +137,7 @@ def _searches(numbers: Numbers) -> str:
 def _scores(numbers: Numbers) -> list[dict[str, Any]]:
     """Every γ-score of the cells' runs, on training and test images."""
     parts = [part for run in _runs(numbers) for part in (run.metrics or {}, (run.metrics or {}).get("unaligned", {}))]
-    scores = [part["gamma"][role] for part in parts if "gamma" in part for role in ("train", "test")]
+    scores = [part.get("gamma", {}).get(role, {}) for part in parts for role in ("train", "test")]
     return [score for score in scores if score.get("mean") is not None]
 
 

@@ -99,7 +99,9 @@ def outdated(files: dict[Path, str]) -> list[Path]:
 
 
 def _is(path: Path, text: str) -> bool:
+    content = text.encode()
     try:
-        return path.read_bytes() == text.encode()
+        with storage.open_plain(path) as stream:
+            return stream.read(len(content) + 1) == content
     except OSError:
         return False

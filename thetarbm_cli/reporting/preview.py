@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
+import io
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +62,7 @@ def preview_image(images: NDArray[np.generic], orientations: NDArray[np.integer]
     path : the PNG, written atomically
     support : S
     """
-    from skimage.io import imsave
+    from PIL import Image
     from skimage.util import montage
 
     tiles = [
@@ -76,10 +76,9 @@ def preview_image(images: NDArray[np.generic], orientations: NDArray[np.integer]
         padding_width=GAP,
         channel_axis=-1,
     )
-    # imsave goes by the file name's ending, which the temporary name of an atomic write does not have.
-    with tempfile.TemporaryDirectory() as folder:
-        imsave(Path(folder, "preview.png"), grid, check_contrast=False)
-        storage.write_bytes(path, Path(folder, "preview.png").read_bytes())
+    content = io.BytesIO()
+    Image.fromarray(grid).save(content, "PNG")
+    storage.write_bytes(path, content.getvalue())
 
 
 def _tile(image: NDArray[np.generic], degrees: float) -> NDArray[np.uint8]:

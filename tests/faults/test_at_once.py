@@ -1,0 +1,52 @@
+"""Several processes at the same work in the same folders."""
+
+from __future__ import annotations
+
+import collections
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.experiments.runs import call, finish
+from tests.faults.scenes import SUITE, TINY, Stage
+from thetarbm_cli.experiments import progress, theory
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import Theory
+
+RUN = ("run", *TINY)
+
+
+def test_four_processes_do_each_run_of_a_suite_once(
+    small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = tmp_path / "start"
+    shutil.copytree(small_data, start / "data")
+    (start / "suite.yaml").write_text(SUITE.replace("[0.3, 0.1]", "[0.3]"), encoding="utf-8")
+    alone = Stage.set_up(start, tmp_path / "alone")
+    monkeypatch.chdir(alone.folder)
+    assert call(alone.folder / "data", alone.folder / "results", *RUN).code == 0
+    together = Stage.set_up(start, tmp_path / "together")
+    processes = [together.spawn(RUN) for _ in range(4)]
+    assert [finish(process).code for process in processes] == [0] * 4
+    assert together.contents() == alone.contents()
+    assert together.temporary_files() == []
+    runs = RunStore(alone.folder / "results").identifiers()
+    assert len(runs) == 2
+    # Weights are written once, and the record three times: trained, for which cells, measured.
+    written = collections.Counter(line for line in together.changes() if line.startswith("os.rename "))
+    for run in runs:
+        assert written[f"os.rename results/runs/{run}/weights.npz"] == 1
+        assert written[f"os.rename results/runs/{run}/run.json"] == 3
+
+
+def test_who_waited_for_the_checks_of_another_does_not_repeat_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = Theory(rotations=4, size=12)
+    reasons = iter(["never run", ""])
+    monkeypatch.setattr(theory, "why_due", lambda results, theory: next(reasons))
+    monkeypatch.setattr(theory, "_check", lambda results, theory: pytest.fail("they are made twice"))
+    row = progress.do_theory(tmp_path, wanted, lambda reason: None)
+    assert row is not None
+    assert row.state == "done"

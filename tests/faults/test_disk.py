@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import Outcome, call, files_in
+from tests.experiments.suites import write_suite
+from tests.faults.disk import FullDisk, ReadOnly
+from tests.faults.scenes import Stage
+from thetarbm_cli import documents
+from thetarbm_cli.arrays import read_arrays
+from thetarbm_cli.experiments import checkpoints
+from thetarbm_cli.experiments.store import RunStore
+
+SUITE = """\
+format: 1
+title: small
+profiles:
+  tiny:
+    data: {train: 30, valid: 10, test: 30}
+    parameters: {hidden: 3, epochs: 1}
+experiments:
+  - {name: rbm, label: RBM, model: rbm, measures: [error], tables: ["1"]}
+"""
+RUN = ("run", "--profile", "tiny", "--suite", "suite.yaml")
+SMALL = ("--epochs", "1", "--hidden", "3", "--set", "data.train=30", "--set", "data.valid=10", "--set", "data.test=30")
+TRAIN = ("train", "--model", "rbm", "--profile", "tiny", *SMALL)
+TABLES = ("tables", "--profile", "tiny", "--suite", "suite.yaml", "--table", "1")
+# Each command, and what was called before it.
+COMMANDS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {
+    "prepare-data": (("prepare-data", "--source", "own.npz"), ()),
+    "train": (TRAIN, ()),
+    "evaluate": (("evaluate", "--all"), (TRAIN,)),
+    "run": (RUN, ()),
+    "tables": (TABLES, (RUN,)),
+}
+NO_ROOM = "No space left on device"
+
+
+@pytest.fixture(autouse=True)
+def checkpoint_after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+
+
+@pytest.fixture
+def start(small_data: Path, tmp_path: Path) -> Path:
+    """A folder in which nothing has been done yet."""
+    folder = tmp_path / "start"
+    shutil.copytree(small_data, folder / "data")
+    write_suite(folder, SUITE)
+    generator = np.random.default_rng(0)
+    np.savez(folder / "own.npz", images=generator.random((30, 5, 5), np.float32), labels=np.arange(30) % 3)
+    return folder
+
+
+@pytest.fixture
+def act(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Outcome]]:
+    """Call a command in a folder."""
+
+    def call_in(folder: Path, *arguments: str) -> Outcome:
+        with monkeypatch.context() as patched:
+            patched.chdir(folder)
+            return call(Path("data"), Path("results"), *arguments)
+
+    return call_in
+
+
+def assert_told(outcome: Outcome, words: str) -> None:
+    """One sentence: of the command, or of the one run of a suite that failed."""
+    assert outcome.code == 1
+    assert "Traceback" not in outcome.err
+    assert "unexpected" not in outcome.err
+    sentences = [line for line in outcome.err.splitlines() if line.startswith(("error: ", "failed: "))]
+    (sentence,) = sentences
+    assert words in sentence
+    assert "cannot write " in sentence or "cannot lock " in sentence
+
+
+def assert_whole(stage: Stage, before: Path, after: Path) -> None:
+    """Every file is as it was before, as it will be, or can be read to its end."""
+    known = [files_in(before), files_in(after)]
+    for name, content in files_in(stage.folder).items():
+        if content in [files.get(name) for files in known]:
+            continue
+        path = stage.folder / name
+        if path.suffix == ".json":
+            assert documents.read(path)
+        else:
+            assert read_arrays(path)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_disk_that_is_full_at_any_moment(name: str, start: Path, tmp_path: Path, act: Callable[..., Outcome]) -> None:
+    command, before = COMMANDS[name]
+    for arguments in before:
+        assert act(start, *arguments).code == 0
+    whole = Stage.set_up(start, tmp_path / "whole")
+    with FullDisk(whole.folder, room_for=1000).in_force() as disk:
+        assert act(whole.folder, *command).code == 0
+    assert disk.calls > 5
+    # A run of the suite writes what training and measuring write.
+    for room in range(0, disk.calls, 7 if name == "run" else 1):
+        stage = Stage.set_up(start, tmp_path / f"room for {room}")
+        with FullDisk(stage.folder, room).in_force() as full:
+            outcome = act(stage.folder, *command)
+        assert full.was_full
+        assert_told(outcome, NO_ROOM)
+        assert stage.temporary_files() == []
+        assert_whole(stage, start, whole.folder)
+        assert act(stage.folder, *command).code == 0
+        assert stage.contents() == whole.contents()
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES], ids=["read-only", "forbidden"])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_results_folder_that_cannot_be_written_to(
+    name: str, error: int, start: Path, act: Callable[..., Outcome]
+) -> None:
+    command, before = COMMANDS[name]
+    for arguments in before:
+        assert act(start, *arguments).code == 0
+    found = files_in(start)
+    with ReadOnly(start / "results", error).in_force():
+        outcome = act(start, *command)
+    if name == "prepare-data":
+        # It has no business there.
+        assert outcome.code == 0
+        return
+    assert_told(outcome, os.strerror(error))
+    assert files_in(start) == found
+    assert act(start, *command).code == 0
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES], ids=["read-only", "forbidden"])
+def test_a_data_folder_that_cannot_be_written_to(error: int, start: Path, act: Callable[..., Outcome]) -> None:
+    with ReadOnly(start / "data", error).in_force():
+        for command in (TRAIN, ("evaluate", "--all"), RUN, TABLES):
+            assert act(start, *command).code == 0
+        found = files_in(start)
+        assert_told(act(start, *COMMANDS["prepare-data"][0]), os.strerror(error))
+        assert_told(act(start, *TRAIN, "--source", "own.npz"), os.strerror(error))
+    assert files_in(start) == found
+    assert act(start, *COMMANDS["prepare-data"][0]).code == 0
+    assert act(start, *TRAIN, "--source", "own.npz").code == 0
+
+
+def test_what_is_done_is_shown_from_a_folder_that_cannot_be_written_to(
+    start: Path, act: Callable[..., Outcome]
+) -> None:
+    assert act(start, *RUN).code == 0
+    assert act(start, *TABLES).code == 0
+    (run,) = RunStore(start / "results").identifiers()
+    with ReadOnly(start, errno.EROFS).in_force():
+        for command in (TABLES, RUN, ("status", *RUN[1:]), ("show", run), ("info",)):
+            assert act(start, *command).code == 0
+
+
+def test_the_folder_for_temporary_files_is_not_needed(
+    start: Path, act: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it does not matter whether results are on the same file system."""
+    monkeypatch.setattr(tempfile, "tempdir", str(start / "not there"))
+    for command in (COMMANDS["prepare-data"][0], TRAIN, ("evaluate", "--all"), RUN, TABLES):
+        assert act(start, *command).code == 0
+
+
+# The same on real file systems. In a name space of mounts of its own: whoever is not root becomes root there.
+MOUNTED = """
+set -e
+mount -t tmpfs -o size=256k none small
+mount -t tmpfs none other
+cp -r data other/data
+mount -o remount,ro other
+"$@"
+"""
+
+
+@pytest.mark.slow
+def test_on_real_file_systems(start: Path, tmp_path: Path) -> None:
+    for name in ("small", "other"):
+        (start / name).mkdir()
+    script = [sys.executable, "-c", ON_REAL_FILE_SYSTEMS]
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNTED, "sh", *script],
+        cwd=start,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+ON_REAL_FILE_SYSTEMS = """
+import subprocess, sys
+from pathlib import Path
+
+def call(*arguments, results="small", data="other/data"):
+    command = [sys.executable, "-m", "thetarbm_cli", "--data-dir", data, "--results", results, *arguments]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+
+def parts():
+    return [str(path) for path in Path("small").rglob(".*.part")]
+
+train = ["train", "--model", "rbm", "--profile", "tiny"]
+ballast = Path("small/ballast")
+with ballast.open("wb") as stream:
+    try:
+        while True:
+            stream.write(bytes(1024))
+            stream.flush()
+    except OSError:
+        pass
+full = call(*train)
+assert full.returncode == 1, full
+assert full.stderr.splitlines()[-1].startswith("error: cannot "), full
+assert full.stderr.splitlines()[-1].endswith("No space left on device"), full
+assert parts() == []
+ballast.unlink()
+assert call(*train).returncode == 0
+assert call("evaluate", "--all").returncode == 0
+read_only = call(*train, "--hidden", "5", results="other/results")
+assert read_only.returncode == 1, read_only
+assert read_only.stderr.splitlines()[-1].endswith("Read-only file system"), read_only
+read_only = call("prepare-data", "--source", "own.npz")
+assert read_only.returncode == 1, read_only
+assert read_only.stderr.splitlines()[-1].endswith("Read-only file system"), read_only
+"""

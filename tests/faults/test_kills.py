@@ -1,0 +1,55 @@
+"""One random kill of each command; ``make test-kill`` has fifty."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import call
+from tests.faults.kills import Whole, kill_and_call_again
+from tests.faults.scenes import RUN, SCENES, SUITE, Scene, Stage
+
+# As the fifty, but for the data, which takes longer to make than all else.
+OWN = Scene("prepare-data", ("prepare-data", "--source", "own.npz"))
+# At which change of a file: before data, a checkpoint, a record and a table get their names, and anywhere in a suite.
+MOMENTS = {"prepare-data": 4, "train": 9, "evaluate": 5, "run -j 2": 23, "tables": 9}
+
+
+@pytest.fixture
+def start(small_data: Path, tmp_path: Path) -> Path:
+    """A folder in which nothing has been done yet."""
+    folder = tmp_path / "start"
+    shutil.copytree(small_data, folder / "data")
+    (folder / "suite.yaml").write_text(SUITE.replace("[0.3, 0.1]", "[0.3]"), encoding="utf-8")
+    generator = np.random.default_rng(0)
+    np.savez(folder / "own.npz", images=generator.random((60, 9, 9), np.float32), labels=np.arange(60) % 3)
+    return folder
+
+
+def alone(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """The same without processes of its own: one makes what two do."""
+    return arguments[:-2] if arguments == RUN else arguments
+
+
+def call_in(folder: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.chdir(folder)
+        assert call(folder / "data", folder / "results", *arguments).code == 0
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("scene", [OWN, *SCENES[1:]], ids=lambda scene: scene.name)
+def test_killed_and_called_again_it_leaves_what_it_would_have_left(
+    scene: Scene, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for arguments in scene.before:
+        call_in(start, alone(arguments), monkeypatch)
+    stage = Stage.set_up(start, tmp_path / "whole")
+    call_in(stage.folder, alone(scene.command), monkeypatch)
+    whole = Whole(scene, start, stage.contents(), changes=[], cpu_seconds=0.0)
+    ending = kill_and_call_again(whole, tmp_path / "stage", MOMENTS[scene.name])
+    assert ending is not None
+    assert ending.error == ""

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import functools
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from tests.experiments.runs import evaluated, small_data, thetarbm, trained
+from tests.hardening.damage import House, build, cut_off
+from thetarbm_cli.data import samples
+
+__all__ = ["evaluated", "small_data", "thetarbm", "trained"]
+
+ENOUGH_MEMORY = 8 << 30
+
+
+@pytest.fixture(autouse=True)
+def bounded_memory() -> Iterator[None]:
+    """What reads without end fails here, instead of taking the machine with it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (ENOUGH_MEMORY, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@pytest.fixture(scope="session")
+def digits_at_once() -> Iterator[None]:
+    """The checks of the theory are made often here, and unpack the shipped digits only once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(samples, "sample_digits", functools.cache(samples.sample_digits))
+        yield
+
+
+@pytest.fixture(scope="session")
+def only_house(digits_at_once: None, tmp_path_factory: pytest.TempPathFactory) -> House:
+    house = build(tmp_path_factory.mktemp("hardening") / "house")
+    house.keep("whole")
+    cut_off(house)
+    house.keep("cut off")
+    return house
+
+
+@pytest.fixture
+def house(only_house: House) -> House:
+    """A finished suite, to be spoiled."""
+    only_house.put_back("whole")
+    return only_house
+
+
+@pytest.fixture
+def cut_house(only_house: House) -> House:
+    """The same, but the θ-RBM was cut off after its first epoch."""
+    only_house.put_back("cut off")
+    return only_house

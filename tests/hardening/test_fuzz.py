@@ -1,0 +1,247 @@
+"""The readers of files that others may have written, fuzzed: they read, or refuse with the documented error.
+
+A few examples of each in every run of the tests; many in the slow ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.experiments.suites import SMALL
+from tests.hardening.damage import House
+from tests.hardening.mutations import mutated_bytes, mutated_tree
+from thetarbm_cli import documents
+from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.data.amat import read_table
+from thetarbm_cli.data.own import read_own
+from thetarbm_cli.data.sidecar import UnusableError, find_prepared
+from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.checkpoints import Checkpointer
+from thetarbm_cli.experiments.cleaning import all_weights, stale_runs
+from thetarbm_cli.experiments.evaluation import evaluate_run, summary
+from thetarbm_cli.experiments.names import suite_names
+from thetarbm_cli.experiments.standing import standing
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.theory import load_theory
+from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.reporting.evidence import CELLS, Evidence
+from thetarbm_cli.reporting.files import WRITERS, Report, make_report
+from thetarbm_cli.reporting.glance import glance
+from thetarbm_cli.reporting.glance_text import to_parts
+from thetarbm_cli.reporting.tables import TABLES
+
+YAML_WORDS = (b"&a ", b"*a", b"!!python/object/apply:os.system ", b"<<: ", b"? ", b"- ", b"{", b"[", b"|\n", b"\n\t", b"---\n", b"%TAG ! !\n", b"9e999", b".nan", b"0x", b"1:2:3", b"2001-1-1", b"\x85", b"\xef\xbb\xbf")  # noqa: E501  # fmt: skip
+ROW = b"   ".join([b"%.10e" % (value / 12) for value in range(9)]) + b"   7.0\n"
+AMAT_WORDS = (b"nan ", b"inf ", b"1e999 ", b"-", b" 0x10 ", b"1_0 ", b"\x00", b"\n", b"   ", b"1e-400 ")
+
+
+@contextlib.contextmanager
+def kept(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, which has them again after the block."""
+    content = path.read_bytes()
+    try:
+        yield content
+    finally:
+        path.write_bytes(content)
+
+
+def refusal(error: type[Exception], function: Callable[..., Any], *arguments: Any) -> tuple[Any, str]:
+    """What a function gives, or the sentence of its error; any other error is passed on."""
+    try:
+        return function(*arguments), ""
+    except error as problem:
+        return None, str(problem) or "without a word"
+
+
+def fuzz_suite(house: House, draw: Callable[..., Any]) -> None:
+    """Mutated YAML: a suite, or an error with all that is wrong; names for the shell, or none."""
+    with kept(house.suite):
+        house.suite.write_bytes(draw(mutated_bytes(SMALL.encode(), YAML_WORDS)))
+        suite_names(house.suite)
+        suite, refused = refusal(InputError, load_suite, house.suite)
+    assert not refused or str(house.suite) in refused
+    for profile in suite.profiles if suite else ():
+        suite.cells(profile)
+
+
+def fuzz_amat(house: House, draw: Callable[..., Any]) -> None:
+    """Mutated text tables: pixels in [0, 1] and labels of digits, or an error with the line."""
+    content = draw(mutated_bytes(ROW * 4, AMAT_WORDS))
+    images, labels = np.full((4, 9), np.nan, np.float32), np.full(4, -1)
+    _, refused = refusal(InputError, read_table, io.BytesIO(content), "table.amat", images, labels)
+    if refused:
+        assert refused.startswith("table.amat")
+        assert "\n" not in refused
+        return
+    assert images.min() >= 0
+    assert images.max() <= 1
+    assert set(labels) <= set(range(10))
+
+
+def fuzz_own(house: House, draw: Callable[..., Any]) -> None:
+    """Mutated ``.npz`` of a user: whole data, or an error with the file."""
+    with kept(house.images) as whole:
+        house.images.write_bytes(draw(mutated_bytes(whole, (b"'|O'", b"(99, ", b"PK\x03\x04"))))
+        _check_own(house.images)
+
+
+def fuzz_own_arrays(house: House, draw: Callable[..., Any]) -> None:
+    """Arrays of any type and shape where images, labels and split are to be."""
+    kinds = st.sampled_from(["?", "u1", "i1", ">i2", "<i8", "f2", ">f4", "<f8", "c8", "U2", "S1", "M8[s]", "V3", "u8"])
+    shapes = st.sampled_from([(), (0,), (7,), (20,), (20, 16), (20, 4, 4), (20, 4, 5), (20, 1, 1), (0, 4, 4), (20, 0)])
+    numbers = st.integers(0, 3) | st.sampled_from([-1, 255, 10**6])
+    arrays = {}
+    for name in draw(st.lists(st.sampled_from(["images", "labels", "split"]), min_size=1, unique=True)):
+        values = np.resize(np.array(draw(st.lists(numbers, min_size=1, max_size=9))), draw(shapes))
+        with np.errstate(all="ignore"):
+            arrays[name] = np.asarray(values.astype(draw(kinds)), order=draw(st.sampled_from("CF")))
+    with kept(house.images):
+        np.savez(house.images, **arrays)
+        _check_own(house.images)
+
+
+def _check_own(path: Path) -> None:
+    arrays, refused = refusal(InputError, read_own, path)
+    if refused:
+        assert str(path) in refused
+        assert "\n" not in refused
+        return
+    images = arrays["images"]
+    assert images.dtype in (np.uint8, np.float32)
+    assert images.flags.c_contiguous
+    assert images.min() >= 0
+    assert images.max() <= (255 if images.dtype == np.uint8 else 1)
+    assert len(images) == len(arrays["labels"]) == len(arrays["split"])
+
+
+def fuzz_prepared(house: House, draw: Callable[..., Any]) -> None:
+    """Mutated data and sidecar: the data as it was, or a reason why not."""
+    data, sidecar = house.file("data"), house.file("sidecar")
+    whole, target = find_prepared(data, {}), draw(st.sampled_from([data, sidecar]))
+    assert whole is not None
+    with kept(target) as content:
+        target.write_bytes(draw(mutated_bytes(content)))
+        found, _ = refusal(UnusableError, find_prepared, data, {})
+    if found is not None:
+        for name, array in whole.arrays.items():
+            np.testing.assert_array_equal(found.arrays[name], array)
+        assert {name: found.sidecar[name] for name in whole.sidecar} == whole.sidecar
+
+
+def fuzz_record_text(house: House, draw: Callable[..., Any]) -> None:
+    """Mutated bytes of a record: the record as it was, or a miss."""
+    path, store = house.file("record"), RunStore(house.results)
+    whole = store.load(path.parent.name)
+    with kept(path) as content:
+        path.write_bytes(draw(mutated_bytes(content, (b"NaN", b"1e999", b'"\\ud800"', b"[[[["))))
+        assert store.load(path.parent.name) in (None, whole)
+
+
+def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
+    """Mutated fields of a record under a checksum that fits: a miss, or a record that everything can be made from."""
+    path, store = house.file("record"), RunStore(house.results)
+    run, suite = path.parent.name, load_suite(house.suite, check_settings=False)
+    place = Workplace(house.data, store, "numpy")
+    with kept(path):
+        documents.write(path, draw(mutated_tree(documents.read(path))))
+        record = store.load(run)
+        if record is None:
+            return
+        _write_all(make_report(house.results, suite, "tiny", TABLES))
+        to_parts(glance(store, record, suite), unicode=True)
+        standing(place, house.results, suite, (), "tiny", source=str(house.images))
+        stale_runs(place, suite)
+        all_weights(place)
+        measured, refused = refusal(ThetaRBMError, evaluate_run, place, run)
+        assert not refused or run in refused
+        if measured:
+            json.dumps(summary(*measured), allow_nan=False)
+
+
+def fuzz_theory(house: House, draw: Callable[..., Any]) -> None:
+    """Mutated checks of the mathematics under a checksum that fits: a miss, or verdicts."""
+    path, suite = house.file("theory"), load_suite(house.suite, check_settings=False)
+    with kept(path):
+        documents.write(path, draw(mutated_tree(documents.read(path))))
+        if load_theory(house.results) is not None:
+            _write_all(make_report(house.results, suite, "tiny", TABLES))
+
+
+def _write_all(report: Report) -> None:
+    """All tables and verdicts, and the evidence for every reading."""
+    report.files(Path("tables"), Path(), list(WRITERS))
+    report.missing()
+    evidence = Evidence(report.numbers, load_theory(Path("nowhere")))
+    for name in (*CELLS, "dead-units", "gamma-mean", "kernel-width", "seeds", "rotation-operator"):
+        evidence.of(name)
+
+
+def fuzz_checkpoint(house: House, draw: Callable[..., Any]) -> None:
+    """Mutated bytes of a checkpoint: the state as it was, or training starts anew."""
+    path = house.file("checkpoint")
+    resuming = Checkpointer(RunStore(house.results), path.parent.name, NumpyBackend())
+    whole = resuming.resume()
+    assert whole is not None
+    with kept(path) as content:
+        path.write_bytes(draw(mutated_bytes(content, (b"'|O'", b"(99, ", b"'<f2'"))))
+        found = resuming.resume()
+    if found is not None:
+        assert (found.epoch, found.history) == (whole.epoch, whole.history)
+        for theirs, ours in ((found.parameters, whole.parameters), (found.increments, whole.increments)):
+            assert theirs.keys() == ours.keys()
+            for name, value in ours.items():
+                np.testing.assert_array_equal(theirs[name], value)
+
+
+READERS = {
+    reader.__name__.removeprefix("fuzz_"): reader
+    for reader in (
+        fuzz_suite,
+        fuzz_amat,
+        fuzz_own,
+        fuzz_own_arrays,
+        fuzz_prepared,
+        fuzz_record_text,
+        fuzz_record_fields,
+        fuzz_theory,
+        fuzz_checkpoint,
+    )
+}
+COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+@pytest.fixture
+def quiet_house(only_house: House, reader: str) -> House:
+    """A whole house; warnings are made to texts, though nobody reads the many of them."""
+    logger = logging.getLogger("thetarbm")
+    logger.handlers[:], logger.propagate = [logging.StreamHandler(io.StringIO())], False
+    only_house.put_back("cut off" if reader == "checkpoint" else "whole")
+    return only_house
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=25, derandomize=True, **COMMON)
+@given(data=st.data())
+def test_read_or_refused(quiet_house: House, reader: str, data: st.DataObject) -> None:
+    READERS[reader](quiet_house, data.draw)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=3000, **COMMON)
+@given(data=st.data())
+def test_read_or_refused_for_longer(quiet_house: House, reader: str, data: st.DataObject) -> None:
+    READERS[reader](quiet_house, data.draw)

@@ -1,0 +1,175 @@
+"""Settings at their ends: a run that works and can be measured, or a refusal with its reason."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import Command
+from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.experiments import memory
+from thetarbm_cli.experiments.settings import resolve
+from thetarbm_cli.models.catalogue import build
+from thetarbm_cli.models.estimator import host_state
+
+TINY = ("train", "--profile", "tiny", "--json")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", "rbm", "--set", "batch_size=1000000"],
+        ["--model", "theta", "--set", "batch_size=1000000", "--tensor", "full"],
+        ["--model", "tirbm", "--set", "batch_size=1000000"],
+        ["--model", "rbm", "--hidden", "1"],
+        ["--model", "theta", "--hidden", "1"],
+        ["--model", "tirbm", "--hidden", "1"],
+        ["--model", "theta", "--set", "rotations=1"],
+        ["--model", "theta", "--set", "rotations=1", "--tensor", "full"],
+        ["--model", "tirbm", "--set", "rotations=1"],
+        ["--model", "orbm", "--set", "rotations=1", "--rotation", "permutation"],
+        ["--model", "orbm", "--epochs", "0"],
+        ["--model", "theta", "--epochs", "0"],
+        ["--model", "rbm", "--set", "learning_rate=1e-300"],
+        ["--model", "rbm", "--set", "floor=1e300"],
+        ["--model", "rbm", "--sparsity", "0.999999"],
+        ["--model", "rbm", "--set", "sparsity=none"],
+        ["--model", "theta", "--seed", "123456789012345678901234567890"],
+        ["--model", "theta", "--set", "data.train=1", "--set", "data.test=1000000"],
+    ],
+    ids=lambda options: " ".join(options[1:]),
+)
+def test_works_and_can_be_measured(thetarbm: Command, options: list[str]) -> None:
+    sheet = thetarbm(*TINY, *options).json
+    with np.load(sheet["weights"], allow_pickle=False) as archive:
+        assert all(np.isfinite(archive[name]).all() for name in archive.files)
+    if "data.train=1" in options:
+        thetarbm("evaluate", sheet["run"]).assert_refused("at least 2 images, there are 1")
+    else:
+        (row,) = thetarbm("evaluate", sheet["run"], "--json").json["runs"]
+        assert 0 <= row["test_error_percent"] <= 100
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", "theta", "--hidden", "5", "--set", "rotations=360"],
+        ["--model", "tirbm", "--hidden", "5", "--set", "rotations=360"],
+        ["--model", "theta", "--hidden", "10000", "--set", "learning_rate=0.0001"],
+        ["--model", "tirbm", "--hidden", "10000", "--set", "learning_rate=0.0001"],
+    ],
+    ids=lambda options: " ".join(options[1:]),
+)
+def test_large_models_of_small_images_work(thetarbm: Command, tmp_path: Path, options: list[str]) -> None:
+    images, labels = np.random.default_rng(0).random((30, 4, 4)), np.arange(30) % 2
+    np.savez(tmp_path / "mine.npz", images=images, labels=labels)
+    sheet = thetarbm(*TINY, *options, "--source", str(tmp_path / "mine.npz"), "--epochs", "1").json
+    assert thetarbm("features", sheet["run"], "--out", str(tmp_path / "features.npz")).code == 0
+    with np.load(tmp_path / "features.npz", allow_pickle=False) as archive:
+        features = archive["features"]
+    assert features.shape == (30, int(options[3]))
+    assert features.min() >= 0
+    assert features.max() <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--set", "learning_rate=1000"], 1, ["training diverged in epoch 1", "lower learning_rate than 1000"]),
+        (["--hidden", "10000"], 1, ["training diverged", "lower learning_rate than 0.01"]),
+        (["--set", "initial_scale=1e38"], 1, ["training diverged in epoch 1"]),
+        (["--set", "initial_scale=1e300"], 1, ["training diverged in epoch 1"]),
+        (["--set", "weight_decay=1e300"], 1, ["training diverged in epoch 1"]),
+        (["--set", "sparsity_weight=1e300"], 1, ["training diverged in epoch 1"]),
+        (["--sparsity", "0"], 2, ["sparsity must be between 0 and 1", "not 0.0"]),
+        (["--sparsity", "1"], 2, ["sparsity must be between 0 and 1", "not 1.0"]),
+        (["--set", "rotations=361"], 2, ["rotations must be in 1..360, not 361"]),
+        (["--set", "orientation_scale=1e-300"], 2, ["scale of the Gaussian must be in 0.1..100.0 pixels"]),
+        (["--set", "orientation_scale=1000000000"], 2, ["scale of the Gaussian must be in 0.1..100.0 pixels"]),
+        (["--hidden", "10000000"], 2, ["10000000 hidden units needs about", "GB of memory, and this machine has"]),
+        (["--hidden", "1" + 30 * "0"], 2, ["GB of memory, and this machine has", "fewer hidden units"]),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith("--") else "",
+)
+def test_refused_with_a_reason(
+    thetarbm: Command, monkeypatch: pytest.MonkeyPatch, options: list[str], code: int, words: list[str]
+) -> None:
+    # A machine that is the same everywhere.
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 8 * 10**9)
+    thetarbm(*TINY, "--model", "theta", *options).assert_refused(*words, code=code)
+
+
+# -- memory --------------------------------------------------------------------------------------------------
+
+
+def test_a_request_that_is_too_large_leaves_nothing(
+    thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 1_000_000)
+    outcome = thetarbm(*TINY, "--model", "rbm")
+    outcome.assert_refused(
+        "training rbm with 40 hidden units needs about 0.0 GB of memory, and this machine has 0.0 GB: "
+        "fewer hidden units or rotations, or a smaller batch_size, need less"
+    )
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["run.lock"]
+
+
+def test_measuring_what_is_too_large_is_refused_and_the_run_stays(
+    thetarbm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheet = thetarbm(*TINY, "--model", "rbm").json
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 100_000)
+    thetarbm("evaluate", sheet["run"]).assert_refused(f"measuring {sheet['run']} with 40 features an image needs about")
+    monkeypatch.undo()
+    assert thetarbm("evaluate", sheet["run"]).code == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "images", "gigabytes"),
+    [
+        ("rbm", {}, 10_000, (0.05, 0.2)),
+        ("theta", {}, 10_000, (0.05, 0.2)),
+        ("theta", {"tensor": "full"}, 10_000, (0.1, 0.3)),
+        ("tirbm", {"rotations": 360, "hidden": 10_000}, 10_000, (5, 10)),
+        ("theta", {"tensor": "full", "rotations": 360, "hidden": 10_000}, 10_000, (40, 60)),
+    ],
+)
+def test_estimates_are_of_the_right_order(
+    model: str, settings: dict[str, object], images: int, gigabytes: tuple[float, float]
+) -> None:
+    parameters = resolve(model, parameters=settings).complete_parameters
+    assert gigabytes[0] < memory.training_bytes(model, parameters, images, 784) / 1e9 < gigabytes[1]
+
+
+def test_memory_of_a_container_is_that_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "CONTAINER_LIMIT", tmp_path / "nothing")
+    whole = memory.machine_bytes()
+    assert whole > 10**8
+    for text, expected in (("max\n", whole), ("1000000\n", 1_000_000), (f"{2**63}\n", whole)):
+        (tmp_path / "limit").write_text(text)
+        monkeypatch.setattr(memory, "CONTAINER_LIMIT", tmp_path / "limit")
+        assert memory.machine_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "images"),
+    [
+        ("rbm", {"hidden": 8000}, 50),
+        ("theta", {"hidden": 1500, "tensor": "full"}, 50),
+        ("tirbm", {"hidden": 1000, "batch_size": 300}, 300),
+        ("theta", {"hidden": 5}, 5000),
+    ],
+)
+def test_estimate_is_near_what_training_takes(model: str, settings: dict[str, int], images: int) -> None:
+    parameters = {**resolve(model).complete_parameters, **settings, "epochs": 1, "learning_rate": 1e-6}
+    pixels = np.random.default_rng(0).random((images, 196), dtype=np.float32)
+    machine = build(model, parameters, backend="numpy")
+    tracemalloc.start()
+    machine.fit(pixels, monitor=lambda state: host_state(state, NumpyBackend()) and None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    estimate = memory.training_bytes(model, parameters, images, 196)
+    assert 0.7 < peak / estimate < 1.2

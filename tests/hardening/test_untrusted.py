@@ -1,0 +1,271 @@
+"""Files from elsewhere: nothing in them is executed, followed or unpacked without bounds; what is wrong is told."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import Command, files_in, run_of
+from tests.experiments.suites import SMALL
+from tests.hardening.damage import House
+from tests.test_arrays import Trap
+from thetarbm_cli import documents, storage
+from thetarbm_cli.data import npz
+from thetarbm_cli.experiments.names import suite_names
+from thetarbm_cli.experiments.store import RunStore
+
+RANDOM = np.random.default_rng(0)
+BYTES = RANDOM.integers(0, 256, (40, 6, 6), dtype=np.uint8)
+UNIT = (BYTES / 255).astype(np.float32)
+LABELS = np.arange(40) % 2
+
+
+def train_on(thetarbm: Command, path: Path) -> Any:
+    return thetarbm(
+        "train", "--model", "theta", "--hidden", "3", "--epochs", "1", "--source", str(path), "--json",
+    )  # fmt: skip
+
+
+# -- a user's .npz -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"images": BYTES},
+        {"images": BYTES.reshape(40, 36)},
+        {"images": np.asfortranarray(BYTES)},
+        {"images": BYTES, "labels": LABELS.astype(">i4")},
+        {"images": BYTES, "labels": LABELS.astype(bool)},
+        {"images": BYTES, "labels": LABELS.astype(np.uint8), "note": np.array(["not looked at"], dtype=object)},
+    ],
+    ids=["uint8", "flat", "Fortran order", "big-endian labels", "labels of bool", "more arrays"],
+)
+def test_forms_of_the_same_images_make_the_same_run(
+    thetarbm: Command, tmp_path: Path, arrays: dict[str, np.ndarray]
+) -> None:
+    path = tmp_path / "mine.npz"
+    np.savez(path, **{"labels": LABELS, **arrays})
+    expected = tmp_path / "expected.npz"
+    np.savez(expected, images=BYTES, labels=LABELS)
+    made, same = train_on(thetarbm, path).json, train_on(thetarbm, expected).json
+    assert made["run"] == same["run"]
+
+
+@pytest.mark.parametrize(
+    "images",
+    [UNIT.astype(">f4"), np.asfortranarray(UNIT), UNIT.astype(">f8"), UNIT.astype(np.longdouble)],
+    ids=["big-endian", "Fortran order", "double", "long double"],
+)
+def test_forms_of_the_same_floats_make_the_same_run(thetarbm: Command, tmp_path: Path, images: np.ndarray) -> None:
+    runs = set()
+    for name, given in (("mine.npz", images), ("expected.npz", UNIT)):
+        np.savez(tmp_path / name, images=given, labels=LABELS)
+        runs.add(train_on(thetarbm, tmp_path / name).json["run"])
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize(
+    ("arrays", "words"),
+    [
+        ({"images": BYTES[:, :1, :1]}, "images of 1×1 pixels are not supported"),
+        ({"images": BYTES[:, :3, :3]}, "images of 3×3 pixels are not supported"),
+        ({"images": BYTES[:0], "labels": LABELS[:0]}, "has no images"),
+        ({"images": BYTES[:1], "labels": LABELS[:1]}, "part"),
+        ({"labels": LABELS * 0}, "only class 0; at least two classes"),
+        ({"images": UNIT * 2}, "divide by 255"),
+        ({"images": UNIT * np.nan}, "nan"),
+        ({"images": BYTES[:, :, :5]}, "square images"),
+        ({"images": BYTES[:, :, :, None]}, "square images"),
+        ({"images": BYTES.astype(np.int32)}, "store them as uint8"),
+        ({"labels": np.array(["cat", "dog"] * 20)}, "number the classes from 0"),
+        ({"labels": LABELS - 1}, "labels go from -1 to 0"),
+        ({"labels": LABELS[:-1]}, "40 images need (40,)"),
+        ({"labels": LABELS.astype("M8[s]")}, "whole numbers are needed"),
+        ({"images": BYTES.view([("a", "u1")])}, "store them as uint8"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_images_are_refused_before_anything_is_written(
+    thetarbm: Command, tmp_path: Path, arrays: dict[str, np.ndarray], words: str
+) -> None:
+    path = tmp_path / "mine.npz"
+    np.savez(path, **{"images": BYTES, "labels": LABELS, **arrays})
+    outcome = train_on(thetarbm, path)
+    outcome.assert_refused(str(path), words)
+    assert outcome.err.count("\n") == 1
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("name", ["images", "labels", "split"])
+def test_pickled_objects_are_refused_and_not_executed(thetarbm: Command, tmp_path: Path, name: str) -> None:
+    path, trap = tmp_path / "mine.npz", tmp_path / "executed"
+    arrays = {"images": BYTES, "labels": LABELS, name: np.array([Trap(trap)] * 40, dtype=object)}
+    np.savez(path, **arrays)
+    train_on(thetarbm, path).assert_refused(f"{name!r} holds pickled Python objects, which are never loaded")
+    assert not trap.exists()
+
+
+def member(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array)
+    return buffer.getvalue()
+
+
+def test_names_in_a_zip_lead_nowhere(thetarbm: Command, tmp_path: Path) -> None:
+    path, before = tmp_path / "inside" / "mine.npz", set(tmp_path.iterdir())
+    path.parent.mkdir()
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("../images.npy", member(BYTES))
+        archive.writestr("/labels.npy", member(LABELS))
+        archive.writestr("labels.npy", member(LABELS))
+    train_on(thetarbm, path).assert_refused("has no array 'images'")
+    assert set(tmp_path.iterdir()) - before == {path.parent}
+
+
+def test_bombs_are_not_unpacked(thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "mine.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**9, 100, 100)})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("images.npy", header.getvalue() + b"few")
+        archive.writestr("labels.npy", member(LABELS))
+    train_on(thetarbm, path).assert_refused("'images' is damaged: its header does not fit its size")
+    monkeypatch.setattr(npz, "LARGEST_ARRAY", 1_000_000)
+    np.savez_compressed(path, images=np.zeros((40, 200, 200), np.uint8), labels=LABELS)
+    assert path.stat().st_size < 10_000
+    train_on(thetarbm, path).assert_refused("'images' unpacks to 1600128 bytes; at most 1000000 are read")
+
+
+# -- files in a results folder -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["weights", "checkpoint"])
+def test_pickled_objects_in_results_are_a_miss_and_not_executed(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    house: House = request.getfixturevalue("house" if kind == "weights" else "cut_house")
+    path, trap = house.file(kind), tmp_path / "executed"
+    np.savez(path, weights=np.array([Trap(trap)], dtype=object), progress=np.array([Trap(trap)], dtype=object))
+    if kind == "weights":
+        # As if the one who wrote it had seen to the checksum, too.
+        record = documents.read(house.file("record"))
+        documents.write(house.file("record"), {**record, "weights_sha256": storage.sha256_of_file(path)})
+        house("evaluate again").assert_refused("train it again: thetarbm train")
+    outcome = house("train")
+    assert outcome.code == 0
+    assert "holds pickled Python objects, which are never loaded" in outcome.err
+    assert not trap.exists()
+
+
+def test_bomb_in_the_place_of_a_checkpoint_is_a_miss(cut_house: House) -> None:
+    np.savez_compressed(cut_house.file("checkpoint"), progress=np.zeros(50_000_000, np.uint8))
+    outcome = cut_house("train")
+    assert outcome.code == 0
+    assert "'progress' unpacks to 50000128 bytes; at most" in outcome.err
+
+
+@pytest.mark.parametrize("checksum", ["../../../elsewhere", "A" * 64, "", 3])
+def test_checksum_in_a_record_cannot_become_a_path(house: House, checksum: Any) -> None:
+    record = documents.read(house.file("record"))
+    record["data"]["test"]["sha256"] = checksum
+    documents.write(house.file("record"), record)
+    before = set(files_in(house.base.parent))
+    outcome = house("tables")
+    assert outcome.code == 0
+    assert "run.json is not used: data.test.sha256: " in outcome.err
+    assert set(files_in(house.base.parent)) == before
+
+
+def test_record_with_other_settings_than_its_id_says_is_not_measured(
+    thetarbm: Command, trained: Path, tmp_path: Path
+) -> None:
+    run = run_of(trained, "theta")
+    record = RunStore(trained).load(run)
+    assert record is not None
+    for changes in (
+        {"seed": 7},
+        {"settings": record.settings.model_copy(update={"parameters": {"hidden": 40, "epochs": 99}})},
+        {"settings": record.settings.model_copy(update={"parameters": {"colour": "red"}})},
+        {"settings": record.settings.model_copy(update={"model": "cnn"})},
+    ):
+        RunStore(tmp_path / "results").save(record.model_copy(update=changes))
+        thetarbm("evaluate", run).assert_refused(run, "than its id says")
+
+
+# -- suites --------------------------------------------------------------------------------------------------
+
+LAUGHS = "\n".join(
+    ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    + ["experiments: [{name: a, about: *a11, grid: {b: *a11}}]", "profiles: {tiny: {about: *a11}}"]
+)
+AXIS = ", ".join(str(number) for number in range(1, 100))
+EVIL = {
+    "executed": ("title: !!python/object/apply:pathlib.Path.touch [executed]\n" + SMALL, "tag tag:yaml.org"),
+    "instance": ("title: !!python/object:pathlib.Path {}\n" + SMALL, "tag tag:yaml.org"),
+    "laughs": (LAUGHS, "is not allowed"),
+    "itself": ("a: &a [*a]\n" + SMALL, "alias *a is not allowed"),
+    "deep": ("[" * 200_000, "deeper than 20 levels"),
+    "deep blocks": ("".join(" " * n + "a:\n" for n in range(600)), "deeper than 20 levels"),
+    "large": ("# " + "x" * 1_000_001, "is larger than 1000000 bytes"),
+    "grid": (
+        SMALL.replace(
+            "{sparsity: [0.3, 0.1]}\n    measures",
+            f"{{{', '.join(f'{axis}: [{AXIS}]' for axis in ('epochs', 'hidden', 'batch_size', 'rotations'))}}}\n    m",
+        ).replace("    m: ", "    measures: "),
+        "cells in its 2 profiles, 10000 may be",
+    ),
+    "seeds": (SMALL.replace("{seeds: 2}", "{seeds: 1000000000000}"), "less than or equal to 1000"),
+    "many problems": (SMALL + "".join(f"  - {number}\n" for number in range(2000)), "of which the first 50 are"),
+    "number": (SMALL.replace("seeds: 1\n", f"seeds: {'9' * 5000}\n"), "profiles.tiny.seeds"),
+    "merge": (SMALL + "<<: {format: 2}\n", "<<: unknown key"),
+    "two documents": (SMALL + "---\n" + SMALL, "problem"),
+}
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_a_suite_cannot_execute_grow_or_hang(
+    thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, words = EVIL[name]
+    (tmp_path / "experiments.yaml").write_text(text, encoding="utf-8")
+    outcome = thetarbm("status", "--profile", "tiny")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert words in outcome.err
+    assert "Traceback" not in outcome.err
+    assert len(outcome.err) < 40_000
+    # What a shell asks when a key is pressed: it may find no names, and may not die of it.
+    names = suite_names()
+    assert all(len(cells) <= 10_000 for cells in names.cells.values())
+    assert not (tmp_path / "executed").exists()
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "endless", "link to itself", "missing"])
+def test_what_is_no_file_is_no_suite(
+    thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    path = tmp_path / "suite.yaml"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind != "missing":
+        path.symlink_to("/dev/zero" if kind == "endless" else path)
+    thetarbm("status", "--suite", str(path)).assert_refused("suite.yaml")
+    assert suite_names(path).experiments == {}
+
+
+def test_too_many_seeds_are_refused(thetarbm: Command, tmp_path: Path) -> None:
+    path = tmp_path / "suite.yaml"
+    path.write_text(SMALL, encoding="utf-8")
+    for command in ("run", "status"):
+        thetarbm(command, "--suite", str(path), "--seeds", "1000000000000").assert_refused("at most 1000")

@@ -1,0 +1,162 @@
+"""The JSON files that are ours (records, and what lies beside data): read strictly, each with its own checksum.
+
+A changed digit of a number leaves JSON as whole as before. So every file holds a checksum of all else in it; files
+from before that have none, and are read without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from thetarbm_cli import storage
+from thetarbm_cli.errors import ThetaRBMError
+
+CHECKSUM = "checksum"
+# The record of a million hidden units would take a fifth of it: what is larger is not one of our files.
+LARGEST_BYTES = 1 << 28
+
+# A list without texts, objects and lists, as an indenting writer lays it out. A text has no line break of its own in
+# JSON, so that nothing inside of one can look like this.
+NUMBER_LIST = re.compile(r"\[\n[^\[\]{}\"]*\]")
+
+
+class NewerFormatError(ThetaRBMError):
+    """A file was written by a newer version of the program: it is neither used nor overwritten."""
+
+
+def write(target: Path, content: Mapping[str, Any]) -> None:
+    """Write a document atomically, with its checksum.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite.
+    """
+    storage.write_text(target, json_text({**content, CHECKSUM: checksum_of(content)}))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Read a document and compare its checksum, which is left out.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    ValueError
+        If it is no whole document of ours; the message says why.
+    """
+    try:
+        with storage.open_plain(path) as stream:
+            text = stream.read(LARGEST_BYTES + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ValueError(f"it cannot be read ({error.strerror})") from error
+    if len(text) > LARGEST_BYTES:
+        raise ValueError(f"it has more than {LARGEST_BYTES} bytes")
+    try:
+        return parse(text.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not UTF-8 text") from error
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Read the text of a document, as `read` does."""
+    try:
+        content = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        if not isinstance(content, dict):
+            raise ValueError("it is not a JSON object")
+        stated = content.pop(CHECKSUM, None)
+        found = checksum_of(content)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error.msg}, line {error.lineno}, column {error.colno})") from error
+    if stated not in (None, found):
+        raise ValueError("its checksum is not that of its content: it was damaged or changed by hand")
+    return content
+
+
+def checksum_of(content: Mapping[str, Any]) -> str:
+    """SHA-256 of what a document says, whatever its layout.
+
+    Raises
+    ------
+    ValueError
+        If it holds a text that is not Unicode, or a number that is not finite.
+    """
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def json_text(value: Any) -> str:
+    """Write `value` as JSON that reads well and stays small: indented, but each list of plain numbers on one line.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite.
+    """
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    return NUMBER_LIST.sub(lambda found: "".join(found[0].split()), text) + "\n"
+
+
+def newer_format(path: Path, known: int) -> int | None:
+    """Format of a document that is later than `known`; None if it is not, or cannot be read."""
+    try:
+        found = read(path).get("format")
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if _is_newer(found, known) else None
+
+
+def refuse_newer(path: Path, known: int) -> None:
+    """Refuse to go on over a document of a later format than `known`.
+
+    Raises
+    ------
+    NewerFormatError
+        With the file and what to do.
+    """
+    found = newer_format(path, known)
+    if found is not None:
+        raise NewerFormatError(
+            f"{path} is of format {found}, from a newer thetarbm (this one knows {known}), and is left as it is: "
+            "install the newer version, or choose another folder with --results"
+        )
+
+
+def check_format(content: Mapping[str, Any], known: int) -> None:
+    """Refuse the content of a document of another format than `known`.
+
+    Raises
+    ------
+    ValueError
+        With the two formats.
+    """
+    found = content.get("format")
+    if _is_newer(found, known):
+        raise ValueError(f"it is of format {found}, from a newer thetarbm (this one knows {known})")
+    if found != known or isinstance(found, bool):
+        raise ValueError(f"it is of format {found}, and this version reads {known}")
+
+
+def _is_newer(found: Any, known: int) -> bool:
+    return isinstance(found, int) and not isinstance(found, bool) and found > known
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"it holds {name}, which is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"it holds {text}, which is too large for a number")
+    return value

@@ -1,0 +1,162 @@
+"""The parts of a record that others read by name, checked once, when a record is read.
+
+A part may hold more than stands here, and may lack what was not measured. What is there has its type: tables, verdicts
+and figures can rely on it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Percent = Annotated[float, Field(ge=0, le=100)]
+Count = Annotated[int, Field(ge=0)]
+Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def _refuse_null(value: Any) -> Any:
+    if value is None:
+        raise ValueError("it is null; what was not measured is left out")
+    return value
+
+
+# A default is not validated: the field may be missing, but not be null.
+NEVER_NULL = AfterValidator(_refuse_null)
+
+
+class Part(BaseModel):
+    """A part of a record."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class ImagesPart(Part):
+    """Which images a run learned from, or was tested on."""
+
+    dataset: str
+    source: str
+    sha256: Checksum
+
+
+class DataPart(Part):
+    """The images of a run by their role, of which there are no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    train: ImagesPart
+    test: ImagesPart
+
+
+class RevisionPart(Part):
+    """The revision of the code, where it was known."""
+
+    revision: str
+    dirty: bool
+
+
+class EnvironmentPart(Part):
+    """Where a run was made."""
+
+    libraries: dict[str, str] = {}
+    git: RevisionPart | None = None
+
+
+class EpochPart(Part):
+    """One epoch of the history."""
+
+    epoch: Number
+    reconstruction_error: Number
+    mean_activation: Number
+
+
+class ClassificationPart(Part):
+    """The RBF-SVM's error on the test images."""
+
+    test_error_percent: Percent
+    confusion: list[list[Count]] = []
+    classes: list[int] = []
+
+
+class SearchPart(Part):
+    """What a grid search chose."""
+
+    C: Number
+    gamma: Number
+    validation_error_percent: Percent
+    test_error_percent: Percent
+
+
+class ScorePart(Part):
+    """A γ-score; γ of dead units is null."""
+
+    mean: Number | None = None
+    ratio_of_sums: Number | None = None
+    bounded: Number | None = None
+    dead_units: Count = 0
+    per_unit: list[Number | None] = []
+
+
+class GammaPart(Part):
+    """γ-scores for one Δ, by the role of the images."""
+
+    offset: Number
+    train: Annotated[ScorePart | None, NEVER_NULL] = None
+    test: Annotated[ScorePart | None, NEVER_NULL] = None
+
+
+class MeasuredPart(Part):
+    """What was measured on features."""
+
+    svm: Annotated[ClassificationPart | None, NEVER_NULL] = None
+    gamma: Annotated[GammaPart | None, NEVER_NULL] = None
+    gamma_offsets: list[GammaPart] = []
+
+
+class MetricsPart(MeasuredPart):
+    """All that was measured on a run; the O-RBM's features also on images that are not aligned."""
+
+    grid_search: Annotated[SearchPart | None, NEVER_NULL] = None
+    unaligned: Annotated[MeasuredPart | None, NEVER_NULL] = None
+
+
+class CheckPart(Part):
+    """One numerical check of the paper's mathematics."""
+
+    name: str
+    rotation: str
+    value: Number
+    tolerance: Number | None
+    exact: bool
+    passed: bool
+
+
+def of_kind(kind: Any) -> AfterValidator:
+    """Validate a plain value by a part, and keep it plain."""
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+
+    def check(value: Any) -> Any:
+        adapter.validate_python(value)
+        return value
+
+    return AfterValidator(check)
+
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+def validated(kind: type[Kind], content: dict[str, Any]) -> Kind:
+    """A model of the content.
+
+    Raises
+    ------
+    ValueError
+        With the first place that is wrong, in one line.
+    """
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(key) for key in problem["loc"])
+        raise ValueError(f"{place}: {problem['msg']}") from error

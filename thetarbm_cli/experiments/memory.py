@@ -1,0 +1,58 @@
+"""How much memory a run will take, so that what cannot fit is refused before the system kills it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from thetarbm_cli.errors import InputError
+
+FLOAT_BYTES = 4
+# What a container may use; it has the word "max" where there is no limit, and is not there on other systems.
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def training_bytes(model: str, parameters: dict[str, Any], images: int, pixels: int) -> int:
+    """About how much training takes at most, with all settings in `parameters`.
+
+    Weights are there four times: themselves, their increments, and a copy of both in a checkpoint. So are, for a batch,
+    the hidden states of both phases, the sampled ones and what they are computed from. The images come as they are,
+    standardised and turned. The full tensor turns both phases of a batch every way.
+    """
+    hidden, rotations = int(parameters["hidden"]), int(parameters.get("rotations", 1))
+    batch = min(int(parameters["batch_size"]), images)
+    full = parameters.get("tensor") == "full"
+    weights = hidden * pixels * (rotations if full else 1)
+    states = batch * hidden * (rotations if model == "tirbm" else 1)
+    turned = 2 * batch * rotations * pixels if full else 0
+    return FLOAT_BYTES * (4 * weights + 4 * states + 3 * images * pixels + turned)
+
+
+def feature_bytes(images: int, units: int) -> int:
+    """About how much the features of so many images take: the matrix, and once more while it is put together."""
+    return FLOAT_BYTES * 2 * images * units
+
+
+def machine_bytes() -> int:
+    """Memory of this machine, or of the container that it seems to be."""
+    physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        return min(physical, int(CONTAINER_LIMIT.read_text()))
+    except (OSError, ValueError):
+        return physical
+
+
+def refuse_too_large(needed: int, what: str, advice: str) -> None:
+    """Refuse what needs more memory than there is.
+
+    Raises
+    ------
+    InputError
+        With both numbers and what needs less.
+    """
+    there = machine_bytes()
+    if needed > there:
+        raise InputError(
+            f"{what} needs about {needed / 1e9:,.1f} GB of memory, and this machine has {there / 1e9:,.1f} GB: {advice}"
+        )
