@@ -1,15 +1,16 @@
 # The two commands of the README are `make demo` and `make test`; each installs what it needs into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+PARALLEL := -n auto --maxprocesses=4 --dist loadfile
 
 .PHONY: demo test test-slow test-latex browser test-browser test-wheel reproduce smoke schema docs lint format clean
 
 demo: .venv/demo.stamp
 	./scripts/demo.sh $(BIN)/thetarbm
 
-# The second call runs the models' tests once more, on the stand-in for a GPU (docs/gpu.md).
+# Files of tests go to several processes; the second call runs the models' tests once more, on the stand-in for a GPU (docs/gpu.md).
 test: .venv/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 	$(BIN)/python -m pytest -p tests.standin.plugin tests/models
 
 test-slow: .venv/dev.stamp

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import hashlib
 import os
 import signal
@@ -117,10 +119,48 @@ with storage.replacing(Path(sys.argv[1])) as temporary:
     time.sleep(60)
 """
     with started(script, target) as process:
+        # What a living process writes is left alone.
+        storage.remove_leftovers(tmp_path)
+        storage.write_bytes(target, b"old as well")
+        assert len(names_in(tmp_path)) == 2
         process.kill()
-    assert target.read_bytes() == b"old"
+    assert target.read_bytes() == b"old as well"
+    assert len(names_in(tmp_path)) == 2
+    storage.write_bytes(tmp_path / "other", b"")
+    assert len(names_in(tmp_path)) == 3
+    # What a dead one has left goes with the next write of the same file.
     storage.write_bytes(target, b"new")
     assert target.read_bytes() == b"new"
+    assert names_in(tmp_path) == ["file", "other"]
+
+
+def test_a_temporary_file_that_another_process_takes_for_a_leftover_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    quick = iter([True, False])
+
+    def lock_late(handle: int, operation: int) -> None:
+        """Before the new file is locked, all that are not are removed, once."""
+        if next(quick):
+            for path in tmp_path.iterdir():
+                path.unlink()
+        lock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_late)
+    storage.write_bytes(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert names_in(tmp_path) == ["file"]
+
+
+def test_without_locks_files_are_written_and_leftovers_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    (tmp_path / ".file.xyz.part").touch()
+    storage.write_bytes(tmp_path / "file", b"new")
+    assert names_in(tmp_path) == [".file.xyz.part", "file"]
 
 
 # -- locks ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def test_tables_are_printed_and_written(thetarbm: Command, tmp_path: Path) -> No
     }
     assert {path.name for path in (results / "tables").iterdir()} == names
     written = "\n".join(
-        (results / "tables" / f"{name}.md").read_text() for name in ("table1", "table2", "table3", "mnist")
+        (results / "tables" / f"{name}.md").read_text() for name in ("table1", "table2", "table3", "mnist", "ablation")
     )
     assert done.out == written
     assert "*reproduced*" in (results / "verdicts.md").read_text()

@@ -11,7 +11,7 @@ from distributed import LocalCluster
 
 from tests.experiments.runs import Command, call, finish, place_of, record_of, spawn
 from tests.experiments.suites import write_suite
-from thetarbm_cli.errors import InputError, ThetaRBMError, told
+from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, told
 from thetarbm_cli.experiments import cluster, training_run
 from thetarbm_cli.experiments.cluster import DaskExecutor
 from thetarbm_cli.experiments.errands import Errand
@@ -20,7 +20,7 @@ from thetarbm_cli.experiments.parallel import LOST_PROCESS, LostProcessError
 from thetarbm_cli.experiments.plan import make_plan
 from thetarbm_cli.experiments.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite import load_suite
-from thetarbm_cli.experiments.work import Job, Outcome, note_failure
+from thetarbm_cli.experiments.work import Job, Outcome, do_job, note_failure
 from thetarbm_cli.models.rbm import RBM
 
 # How a run ends is told by its momentum, see FAULTS.
@@ -208,6 +208,47 @@ def test_a_trained_run_that_fails_later_stays_trained(tmp_path: Path, small_data
     assert record is not None
     assert (record.state, record.error) == ("done", "lost")
     assert place.store.load_weights(record) is not None
+
+
+def test_a_run_knows_what_it_is_for_before_it_is_measured(
+    tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its last number it is done: a process that is killed then leaves nothing to be added."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    *_, good = jobs_of(tmp_path, small_data)
+    monkeypatch.setattr("thetarbm_cli.experiments.work.evaluate_run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        do_job(place_of(small_data, tmp_path), good)
+    assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
+
+
+def test_a_run_that_is_trained_again_is_still_for_the_same_cells(tmp_path: Path, small_data: Path) -> None:
+    *_, good = jobs_of(tmp_path, small_data)
+    place = place_of(small_data, tmp_path)
+    run = do_job(place, good).run
+    assert run is not None
+    place.store.weights_path(run).unlink()
+    assert not training_run.train_run(place, good.settings, good.seed).cached
+    assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
+
+
+def test_a_full_disk_is_told_but_no_failure_of_the_run(
+    tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("no space left")
+
+    *_, good = jobs_of(tmp_path, small_data)
+    place = place_of(small_data, tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(RunStore, "save_checkpoint", full)
+        outcome = do_job(place, good)
+    assert (outcome.state, outcome.error) == ("failed", "no space left")
+    assert RunStore(tmp_path).identifiers() == []
+    assert do_job(place, good).state == "done"
 
 
 def test_what_another_process_works_on_is_left_to_it(tmp_path: Path, small_data: Path) -> None:

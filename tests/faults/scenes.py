@@ -75,17 +75,24 @@ class Stage:
         stage.log.unlink(missing_ok=True)
         return stage
 
-    def spawn(self, arguments: Sequence[str], kill_at: int = 0) -> subprocess.Popen[str]:
-        """The command line in a process of its own, which is watched, and killed at one of its changes of files."""
-        return self.python(["-m", "thetarbm_cli", "--data-dir", "data", "--results", "results", *arguments], kill_at)
+    def spawn(self, arguments: Sequence[str], **faults: int) -> subprocess.Popen[str]:
+        """The command line in a process of its own; see `python`."""
+        return self.python(["-m", "thetarbm_cli", "--data-dir", "data", "--results", "results", *arguments], **faults)
 
-    def python(self, arguments: Sequence[str], kill_at: int = 0) -> subprocess.Popen[str]:
-        """A Python of its own, watched as well."""
+    def python(self, arguments: Sequence[str], *, kill_at: int = 0, network: int = 0) -> subprocess.Popen[str]:
+        """A Python of its own, which is watched, and may be killed at one of its changes of files.
+
+        Parameters
+        ----------
+        kill_at : number of the change; 0 for none
+        network : whether there is one
+        """
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("THETARBM_", "FAULT_"))}
-        faults = {"FAULT_FOLDER": str(self.folder), "FAULT_LOG": str(self.log), "FAULT_KILL_AT": str(kill_at)}
+        faults = {"FAULT_FOLDER": str(self.folder), "FAULT_LOG": str(self.log), "FAULT_MARK": self.mark}
+        faults |= {"FAULT_KILL_AT": str(kill_at), "FAULT_NETWORK": str(int(network))}
         return subprocess.Popen(
             [sys.executable, *arguments],
-            env={**kept, **faults, "FAULT_MARK": self.mark, "PYTHONPATH": str(HOOKS), "PYTHONIOENCODING": "utf-8"},
+            env={**kept, **faults, "PYTHONPATH": str(HOOKS), "PYTHONIOENCODING": "utf-8"},
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

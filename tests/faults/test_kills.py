@@ -1,4 +1,7 @@
-"""One random kill of each command; ``make test-kill`` has fifty."""
+"""One kill of each command; ``make test-kill`` has fifty.
+
+Training alone is killed in ``tests/experiments/test_interruption.py``.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from tests.faults.scenes import RUN, SCENES, SUITE, Scene, Stage
 
 # As the fifty, but for the data, which takes longer to make than all else.
 OWN = Scene("prepare-data", ("prepare-data", "--source", "own.npz"))
-# At which change of a file: before data, a checkpoint, a record and a table get their names, and anywhere in a suite.
-MOMENTS = {"prepare-data": 4, "train": 9, "evaluate": 5, "run -j 2": 23, "tables": 9}
+# At which change of a file: before data, a record and a table get their names, and anywhere in a suite.
+MOMENTS = {"prepare-data": 4, "evaluate": 5, "run -j 2": 23, "tables": 9}
 
 
 @pytest.fixture
@@ -41,7 +44,7 @@ def call_in(folder: Path, arguments: tuple[str, ...], monkeypatch: pytest.Monkey
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("scene", [OWN, *SCENES[1:]], ids=lambda scene: scene.name)
+@pytest.mark.parametrize("scene", [OWN, *SCENES[2:]], ids=lambda scene: scene.name)
 def test_killed_and_called_again_it_leaves_what_it_would_have_left(
     scene: Scene, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -186,8 +186,8 @@ def test_contrast_scales_the_votes_and_not_the_orientation(digits):
         ({"operator": "prewitt"}, "gaussian, central, sobel"),
         ({"weighting": "cubed"}, "squared, magnitude, count"),
         ({"binning": "soft"}, "shared, hard, smoothed"),
-        ({"scale": 0.0}, "positive"),
-        ({"scale": math.nan}, "positive"),
+        ({"scale": 0.0}, "must be in 0.1..100.0 pixels"),
+        ({"scale": math.nan}, "must be in 0.1..100.0 pixels"),
     ],
 )
 def test_wrong_settings_are_refused(keywords, words):

@@ -31,6 +31,7 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
 
     store = RunStore(session.results)
     name = store.find(run)
+    store.refuse_newer(name)
     record = store.load(name)
     if record is None:
         raise InputError(f"the record of {name} in {store.path(name)} cannot be used; train it again")

@@ -1,7 +1,8 @@
 """Imported by every Python that is started with this folder on its path: it is watched, and killed at a chosen moment.
 
-``FAULT_LOG`` gets a line for each change of a file in ``FAULT_FOLDER``, and for each call to a network, which fails.
-When it has ``FAULT_KILL_AT`` of them, the first of the processes (not the workers that it has started) is killed.
+``FAULT_LOG`` gets a line for each change of a file in ``FAULT_FOLDER``, and for each call to a network, which fails
+unless ``FAULT_NETWORK`` is 1. When it has ``FAULT_KILL_AT`` lines, the first of the processes (not the workers that
+it has started) is killed.
 """
 
 import os
@@ -17,13 +18,15 @@ NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "sock
 FOLDER = os.environ["FAULT_FOLDER"]
 LOG = os.environ["FAULT_LOG"]
 KILL_AT = int(os.environ.get("FAULT_KILL_AT", "0"))
+HAS_NETWORK = os.environ.get("FAULT_NETWORK") == "1"
 FIRST_PROCESS = int(os.environ.setdefault("FAULT_FIRST_PROCESS", str(os.getpid())))
 
 
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
     if event in NETWORK:
         note(f"{event} {arguments[1:]}")
-        raise ConnectionRefusedError("no network here")
+        if not HAS_NETWORK:
+            raise ConnectionRefusedError("no network here")
     writes = event == "open" and isinstance(arguments[0], str | os.PathLike) and arguments[2] & WRITING
     if writes or event in CHANGES:
         path = os.path.abspath(arguments[1] if event == "os.rename" else arguments[0])

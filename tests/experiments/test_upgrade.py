@@ -1,0 +1,208 @@
+"""Records of other versions of the program: older ones are read or named, newer ones are left as they are.
+
+``samples`` keeps a record as each format was written. They are never written again: who changes the format adds one,
+and upgrade code that reads the older ones.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.runs import Command, call, files_in, place_of, record_of, rewrite, run_of
+from tests.experiments.suites import write_suite
+from thetarbm_cli import documents
+from thetarbm_cli.documents import NewerFormatError
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.experiments import store, theory
+from thetarbm_cli.experiments.recorded import checked_record
+from thetarbm_cli.experiments.settings import resolve
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.suite import Theory
+from thetarbm_cli.experiments.theory import check_theory, load_theory
+from thetarbm_cli.experiments.work import Job, do_job
+
+SAMPLES = Path(__file__).parent / "samples"
+RECORDS = sorted(SAMPLES.glob("run-v*.json"))
+TINY_RBM = """\
+format: 1
+title: one run
+profiles: {tiny: {data: {train: 300, valid: 100, test: 300}, parameters: {hidden: 40, epochs: 3}}}
+experiments:
+  - {name: rbm, label: RBM, model: rbm, tables: ["1"]}
+"""
+
+
+@pytest.fixture(autouse=True)
+def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.WARNING, "thetarbm")
+    return caplog
+
+
+def content_of(sample: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(sample.read_text(encoding="utf-8"))
+    content.pop("checksum", None)
+    return content
+
+
+def put(sample: Path, results: Path) -> str:
+    run = str(content_of(sample)["run"])
+    (results / "runs" / run).mkdir(parents=True)
+    shutil.copy(sample, results / "runs" / run / "run.json")
+    return run
+
+
+# -- samples -------------------------------------------------------------------------------------------------
+
+
+def test_there_is_a_sample_of_every_format() -> None:
+    assert {content_of(sample)["format"] for sample in RECORDS} == set(range(1, store.FORMAT + 1))
+    checks = sorted(SAMPLES.glob("theory-v*.json"))
+    assert {content_of(sample)["format"] for sample in checks} == set(range(1, theory.FORMAT + 1))
+
+
+@pytest.mark.parametrize("sample", RECORDS, ids=lambda sample: sample.stem)
+def test_every_sample_is_read_with_all_that_it_says(
+    sample: Path, tmp_path: Path, warnings: pytest.LogCaptureFixture
+) -> None:
+    record = RunStore(tmp_path).load(put(sample, tmp_path))
+    assert warnings.messages == []
+    assert record is not None
+    read, written = record.model_dump(mode="json"), content_of(sample)
+    assert {name: read[name] for name in written if name != "format"} == {
+        name: value for name, value in written.items() if name != "format"
+    }
+    assert read["format"] == store.FORMAT
+
+
+@pytest.mark.parametrize("sample", RECORDS, ids=lambda sample: sample.stem)
+def test_every_sample_is_still_named_after_its_settings(sample: Path, small_data: Path, tmp_path: Path) -> None:
+    run = put(sample, tmp_path)
+    assert checked_record(place_of(small_data, tmp_path), run).run == run
+
+
+@pytest.mark.parametrize("sample", RECORDS, ids=lambda sample: sample.stem)
+def test_every_sample_can_be_shown_and_stays_as_it_is(sample: Path, tmp_path: Path) -> None:
+    run = put(sample, tmp_path)
+    before = files_in(tmp_path)
+    shown = call(tmp_path / "data", tmp_path, "show", run)
+    assert shown.code == 0
+    assert shown.err == ""
+    for command in (["status", "--profile", "tiny"], ["clean"]):
+        assert "not used" not in call(tmp_path / "data", tmp_path, *command).err
+    assert files_in(tmp_path) == before
+
+
+def test_sample_of_the_theory_is_read(tmp_path: Path, warnings: pytest.LogCaptureFixture) -> None:
+    for sample in sorted(SAMPLES.glob("theory-v*.json")):
+        shutil.copy(sample, tmp_path / "theory.json")
+        record = load_theory(tmp_path)
+        assert warnings.messages == []
+        assert record is not None
+        assert record.checks == content_of(sample)["checks"]
+
+
+def test_sample_that_was_saved_again_has_a_checksum(tmp_path: Path) -> None:
+    run = put(SAMPLES / "run-v1-without-checksum.json", tmp_path)
+    runs = RunStore(tmp_path)
+    record = runs.load(run)
+    assert record is not None
+    runs.save(record)
+    assert "checksum" in json.loads(runs.record_path(run).read_text())
+    assert runs.load(run) == record
+
+
+# -- older formats -------------------------------------------------------------------------------------------
+
+
+def test_record_of_an_unknown_older_format_is_named_and_made_again(
+    thetarbm: Command, trained: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(trained, results)
+    run = run_of(results, "rbm")
+    rewrite(results, run, {"format": 0})
+    outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny")
+    assert outcome.code == 0
+    assert f"{run}/run.json is not used: it is of format 0, and this version reads {store.FORMAT}" in outcome.err
+    assert record_of(results, run)["format"] == store.FORMAT
+
+
+# -- newer formats -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def newer(trained: Path, tmp_path: Path) -> Path:
+    """A results folder whose RBM was recorded by a newer version of the program."""
+    shutil.copytree(trained, tmp_path / "results")
+    run = run_of(tmp_path / "results", "rbm")
+    rewrite(tmp_path / "results", run, {"format": store.FORMAT + 1, "unheard_of": [1, 2, 3]})
+    write_suite(tmp_path, TINY_RBM)
+    return tmp_path / "results"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["train", "--model", "rbm", "--profile", "tiny"], 1),
+        (["train", "--model", "rbm", "--profile", "tiny", "--force"], 1),
+        (["evaluate", "rbm"], 1),
+        (["features", "rbm", "--out", "features.npz"], 1),
+        (["show", "rbm"], 1),
+        (["run", "--suite", "suite.yaml", "--profile", "tiny"], 1),
+        (["status", "--suite", "suite.yaml", "--profile", "tiny"], 3),
+        (["tables", "--suite", "suite.yaml", "--profile", "tiny", "--out", "elsewhere"], 0),
+        (["clean", "--suite", "suite.yaml"], 0),
+    ],
+    ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else str(value),
+)
+def test_newer_record_is_named_and_left_as_it_is(
+    thetarbm: Command, newer: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], code: int
+) -> None:
+    monkeypatch.chdir(newer.parent)
+    folder = newer / "runs" / run_of(newer, "rbm")
+    before = files_in(folder)
+    outcome = thetarbm(*command)
+    assert outcome.code == code
+    assert "Traceback" not in outcome.err
+    assert "unexpected" not in outcome.err
+    assert f"of format {store.FORMAT + 1}, from a newer thetarbm" in outcome.err
+    if code == 1 and command[0] != "run":
+        outcome.assert_refused(str(folder / "run.json"), "install the newer version", "--results", code=1)
+    if command[0] == "status":
+        assert f"stale     its record is of format {store.FORMAT + 1}, from a newer thetarbm" in outcome.out
+    after = files_in(folder)
+    after.pop("run.lock", None)
+    before.pop("run.lock", None)
+    assert after == before
+
+
+def test_newer_record_is_never_overwritten(newer: Path, trained: Path, small_data: Path) -> None:
+    run = run_of(newer, "rbm")
+    record = RunStore(trained).load(run)
+    assert record is not None
+    before = RunStore(newer).record_path(run).read_bytes()
+    with pytest.raises(NewerFormatError, match="is left as it is"):
+        RunStore(newer).save(record)
+    job = Job(resolve("rbm", profile="tiny"), 0, ("rbm@tiny",), True, (), False)
+    outcome = do_job(place_of(small_data, newer), job)
+    assert outcome.state == "failed"
+    assert outcome.error is not None
+    assert "from a newer thetarbm" in outcome.error
+    assert RunStore(newer).record_path(run).read_bytes() == before
+
+
+def test_newer_checks_of_the_theory_are_left_as_they_are(tmp_path: Path, warnings: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "theory.json"
+    documents.write(path, {**content_of(SAMPLES / "theory-v1.json"), "format": theory.FORMAT + 1})
+    before = path.read_bytes()
+    assert load_theory(tmp_path) is None
+    assert "from a newer thetarbm" in warnings.messages[0]
+    with pytest.raises(ThetaRBMError, match=r"theory\.json is of format 2, from a newer thetarbm"):
+        check_theory(tmp_path, Theory(rotations=2, size=4))
+    assert path.read_bytes() == before
