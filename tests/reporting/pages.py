@@ -102,12 +102,15 @@ def _missing(context: Any) -> Drawing:
 @contextmanager
 def few_figures() -> Iterator[None]:
     """A catalogue of one figure that can be drawn and one that cannot, as the real ones take seconds."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(CATALOGUE):
-            patch.delitem(CATALOGUE, name)
-        patch.setitem(CATALOGUE, "dots", FigureKind("Dots", "Two of them.", _dots))
-        patch.setitem(CATALOGUE, "lost", FigureKind("Lost", "Never seen.", _missing))
+    whole = dict(CATALOGUE)
+    CATALOGUE.clear()
+    CATALOGUE["dots"] = FigureKind("Dots", "Two of them.", _dots)
+    CATALOGUE["lost"] = FigureKind("Lost", "Never seen.", _missing)
+    try:
         yield
+    finally:
+        CATALOGUE.clear()
+        CATALOGUE.update(whole)
 
 
 @pytest.fixture
