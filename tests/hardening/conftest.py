@@ -4,6 +4,7 @@ import functools
 import resource
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from tests.experiments.runs import evaluated, small_data, thetarbm, trained
@@ -12,14 +13,16 @@ from thetarbm_cli.data import samples
 
 __all__ = ["evaluated", "small_data", "thetarbm", "trained"]
 
-ENOUGH_MEMORY = 8 << 30
+MORE_THAN_ENOUGH = 4 << 30
 
 
 @pytest.fixture(autouse=True)
 def bounded_memory() -> Iterator[None]:
     """What reads without end fails here, instead of taking the machine with it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (ENOUGH_MEMORY, hard))
+    taken = psutil.Process().memory_info().vms
+    limit = taken + MORE_THAN_ENOUGH
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))
     yield
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
