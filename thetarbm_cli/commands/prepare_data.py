@@ -20,8 +20,8 @@ MOST_CLASSES_SHOWN = 12
 @click.command()
 @click.option(
     "--dataset",
-    type=click.Choice(["mnist-rot", "mnist", "all"]),
-    help="What to prepare [default: mnist-rot].",
+    type=click.Choice(["mnist-rot", "mnist", "fashion-rot", "all"]),
+    help="What to prepare; all is mnist-rot and mnist [default: mnist-rot].",
 )
 @click.option(
     "--source",
@@ -34,7 +34,8 @@ MOST_CLASSES_SHOWN = 12
 @click.option(
     "--archive",
     type=click.Path(path_type=Path),
-    help="Local copy of the official archive: mnist_rotation_new.zip or a folder with its two files.",
+    help="Local copy of the official archive, mnist_rotation_new.zip or a folder with its two files; "
+    "for fashion-rot, the folder of Fashion-MNIST's four files.",
 )
 @click.option(
     "--transpose",
@@ -63,7 +64,7 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Prepare mnist-rot, mnist or your own images.
+    """Prepare mnist-rot, mnist, fashion-rot or your own images.
 
     The data is made once and found again; a damaged file is made again. A preview picture is put beside it.
     """

@@ -1,1 +1,1 @@
-"""Where images come from: the shipped MNIST, mnist-rot regenerated or official, the user's own arrays."""
+"""Where images come from: MNIST as shipped, mnist-rot, rotated Fashion-MNIST, the user's own arrays."""

@@ -1,4 +1,4 @@
-"""mnist-rot and mnist made from the shipped MNIST, with the same bytes on every machine and NumPy version.
+"""Sets of turned images, and mnist, with the same bytes on every machine and NumPy version.
 
 Three things ensure that. Random numbers are the raw 64-bit output of PCG64, whose stream NumPy guarantees (it
 does not guarantee the methods of ``Generator``): a permutation is the stable order of such numbers, an angle
@@ -15,13 +15,17 @@ from thetarbm_cli.data.mnist import TEST_IMAGES, TRAIN_IMAGES, load_mnist
 from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
 from thetarbm_cli.data.turning import Progress, turn_exactly
 
-MNIST_ROT_SPLIT = {TRAIN: 10_000, VALID: 2_000, TEST: 50_000}
+# Of mnist-rot, and of every set that is made in its way.
+ROTATED_SPLIT = {TRAIN: 10_000, VALID: 2_000, TEST: 50_000}
 MNIST_SPLIT = {TRAIN: 10_000, VALID: 2_000, TEST: TEST_IMAGES}
+
+# Keeps data sets made from one seed independent of each other; the numbers are part of every prepared file.
+MNIST_ROT_STREAM, MNIST_STREAM, FASHION_ROT_STREAM = 0, 1, 2
 
 Arrays = dict[str, NDArray[np.generic]]
 
 
-def raw_numbers(count: int, seed: int, stream: int = 0) -> NDArray[np.uint64]:
+def raw_numbers(count: int, seed: int, stream: int = MNIST_ROT_STREAM) -> NDArray[np.uint64]:
     """Draw 64-bit numbers from PCG64.
 
     Parameters
@@ -43,24 +47,35 @@ def uniform_degrees(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
     return np.multiply(fractions, 360.0)
 
 
-def generate_mnist_rot(seed: int = 0, progress: Progress | None = None) -> Arrays:
-    """Make mnist-rot: 62,000 distinct MNIST images, each turned by its own uniform angle.
+def generate_rotated(
+    images: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+    seed: int = 0,
+    *,
+    stream: int,
+    sizes: dict[int, int] = ROTATED_SPLIT,
+    progress: Progress | None = None,
+) -> Arrays:
+    """Make a set in the way of mnist-rot: distinct images, each turned by its own uniform angle.
 
     Parameters
     ----------
+    images : (m, h, h) uint8 array
+    labels : (m,) uint8 array
     seed : the data seed; it decides which images, in which order, and the angles
+    stream : as in `raw_numbers`
+    sizes : images of each part; those of mnist-rot unless a test says otherwise
     progress : called with (images done, images in all)
 
     Returns
     -------
     dict
-        ``images`` (62000, 28, 28) uint8; ``labels`` (62000,) int64; ``split`` (62000,) uint8 with 10,000
-        zeros (train), 2,000 ones (valid), 50,000 twos (test); ``angles`` (62000,) float64, counter-clockwise
-        degrees; ``source_indices`` (62000,) int64 into the 70,000 images of `load_mnist`.
+        For n images in all parts: ``images`` (n, h, h) uint8; ``labels`` (n,) int64; ``split`` (n,) uint8, by
+        default 10,000 zeros (train), 2,000 ones (valid), 50,000 twos (test); ``angles`` (n,) float64,
+        counter-clockwise degrees; ``source_indices`` (n,) int64 into the m images.
     """
-    images, labels = load_mnist()
-    split = split_column(MNIST_ROT_SPLIT)
-    numbers = raw_numbers(len(images) + len(split), seed)
+    split = split_column(sizes)
+    numbers = raw_numbers(len(images) + len(split), seed, stream)
     chosen = np.argsort(numbers[: len(images)], kind="stable")[: len(split)]
     angles = uniform_degrees(numbers[len(images) :])
     return {
@@ -70,6 +85,11 @@ def generate_mnist_rot(seed: int = 0, progress: Progress | None = None) -> Array
         "angles": angles.astype("<f8"),
         "source_indices": chosen.astype("<i8"),
     }
+
+
+def generate_mnist_rot(seed: int = 0, progress: Progress | None = None) -> Arrays:
+    """Make mnist-rot: 62,000 distinct images of the shipped MNIST, turned; see `generate_rotated`."""
+    return generate_rotated(*load_mnist(), seed, stream=MNIST_ROT_STREAM, progress=progress)
 
 
 def generate_mnist(seed: int = 0) -> Arrays:
@@ -84,11 +104,11 @@ def generate_mnist(seed: int = 0) -> Arrays:
     Returns
     -------
     dict
-        As `generate_mnist_rot`, with 22,000 images and every angle 0.
+        As `generate_rotated`, with 22,000 images and every angle 0.
     """
     images, labels = load_mnist()
     split = split_column(MNIST_SPLIT)
-    order = np.argsort(raw_numbers(TRAIN_IMAGES, seed, stream=1), kind="stable")
+    order = np.argsort(raw_numbers(TRAIN_IMAGES, seed, MNIST_STREAM), kind="stable")
     drawn = order[: MNIST_SPLIT[TRAIN] + MNIST_SPLIT[VALID]]
     chosen = np.concatenate([drawn, np.arange(TRAIN_IMAGES, TRAIN_IMAGES + TEST_IMAGES)])
     return {

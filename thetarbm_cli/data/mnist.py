@@ -13,6 +13,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
+from thetarbm_cli.data.idx import IMAGES_HEADER, LABELS_HEADER, read_set
 from thetarbm_cli.errors import ThetaRBMError
 
 SHIPPED = "shipped/mnist.idx.xz"
@@ -27,8 +28,6 @@ MD5 = {
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
-IMAGES_HEADER = 16
-LABELS_HEADER = 8
 # Bytes of each of the four files: a header of big-endian 32-bit numbers, then one byte a pixel or label.
 SIZES = {
     "train-images-idx3-ubyte": IMAGES_HEADER + TRAIN_IMAGES * SIDE * SIDE,
@@ -70,13 +69,4 @@ def load_mnist() -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     images : (70000, 28, 28) uint8 array, read-only
     labels : (70000,) uint8 array, read-only
     """
-    parts = read_shipped_files()
-    images = np.empty((TRAIN_IMAGES + TEST_IMAGES, SIDE, SIDE), dtype=np.uint8)
-    labels = np.empty(TRAIN_IMAGES + TEST_IMAGES, dtype=np.uint8)
-    for half, rows in (("train", slice(0, TRAIN_IMAGES)), ("t10k", slice(TRAIN_IMAGES, None))):
-        pixels = np.frombuffer(parts[f"{half}-images-idx3-ubyte"], dtype=np.uint8, offset=IMAGES_HEADER)
-        images[rows] = pixels.reshape(-1, SIDE, SIDE)
-        labels[rows] = np.frombuffer(parts[f"{half}-labels-idx1-ubyte"], dtype=np.uint8, offset=LABELS_HEADER)
-    images.setflags(write=False)
-    labels.setflags(write=False)
-    return images, labels
+    return read_set(read_shipped_files())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from thetarbm_cli import storage
 from thetarbm_cli.data.amat import largest_size, open_table, read_table
 from thetarbm_cli.data.chirality import looks_transposed
-from thetarbm_cli.data.generated import MNIST_ROT_SPLIT, Arrays
+from thetarbm_cli.data.generated import ROTATED_SPLIT, Arrays
 from thetarbm_cli.data.mnist import SIDE
 from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
 from thetarbm_cli.data.turning import Progress
@@ -112,7 +112,7 @@ def read_official(
     archive: Path,
     transpose: str = "auto",
     *,
-    sizes: dict[int, int] = MNIST_ROT_SPLIT,
+    sizes: dict[int, int] = ROTATED_SPLIT,
     progress: Progress | None = None,
 ) -> tuple[Arrays, bool]:
     """Read a local copy of the archive.

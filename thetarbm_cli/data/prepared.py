@@ -41,7 +41,7 @@ class Prepared:
 
     Attributes
     ----------
-    dataset : "mnist-rot", "mnist" or the name of the user's own file
+    dataset : "mnist-rot", "mnist", "fashion-rot" or the name of the user's own file
     source : "generated", "official", "shipped" or the path of the user's own file
     path : the ``.npz``
     sha256 : checksum of that file
@@ -120,9 +120,10 @@ def prepare(
     Parameters
     ----------
     data_dir : folder of prepared data
-    dataset : "mnist-rot" or "mnist"; ignored where `source` is a file
+    dataset : "mnist-rot", "mnist" or "fashion-rot"; ignored where `source` is a file
     source : "generated", "official" (mnist-rot only) or the path of a ``.npz`` with the user's own images
-    archive : local copy of the official archive, a zip or a folder with its two files
+    archive : local copy of the official archive, a zip or a folder with its two files; for fashion-rot, the folder
+        of Fashion-MNIST's four files
     transpose : "auto", "yes" or "no": whether the official images are transposed
     seed : the data seed
     force : make the file even if it is there

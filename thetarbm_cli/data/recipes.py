@@ -10,19 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from thetarbm_cli import storage
-from thetarbm_cli.data.generated import Arrays, generate_mnist, generate_mnist_rot
+from thetarbm_cli.data.fashion import find_fashion, read_fashion
+from thetarbm_cli.data.generated import (
+    FASHION_ROT_STREAM,
+    Arrays,
+    generate_mnist,
+    generate_mnist_rot,
+    generate_rotated,
+)
 from thetarbm_cli.data.official import CHECKSUM, archive_checksum, download_archive, read_official
 from thetarbm_cli.data.own import read_own
 from thetarbm_cli.data.turning import Progress
 from thetarbm_cli.errors import InputError
 
-DATASETS = ("mnist-rot", "mnist")
+DATASETS = ("mnist-rot", "mnist", "fashion-rot")
 SOURCES = ("generated", "official", "shipped")
 TRANSPOSE = ("auto", "yes", "no")
 LARGEST_SEED = 2**32 - 1
 
 # Names of the ways in which arrays are made; another name makes older files outdated.
-MNIST_ROT_METHOD = "PCG64 raw numbers, IEEE bilinear turns, uint8"
+ROTATED_METHOD = "PCG64 raw numbers, IEEE bilinear turns, uint8"
 MNIST_METHOD = "PCG64 raw numbers"
 
 logger = logging.getLogger("thetarbm")
@@ -60,7 +67,7 @@ def choose_recipe(
         raise InputError(f"the data seed {seed} is outside 0..{LARGEST_SEED}")
     if transpose not in TRANSPOSE:
         raise InputError(f"unknown transpose {transpose!r}: choose one of {', '.join(TRANSPOSE)}")
-    if archive is not None and source != "official":
+    if archive is not None and source != "official" and (dataset, source) != ("fashion-rot", "generated"):
         raise InputError("--archive is the official archive: use it with --source official")
     if source not in SOURCES:
         return _own(source, seed)
@@ -70,13 +77,17 @@ def choose_recipe(
         if source == "official":
             raise InputError("mnist ships inside the package and has no official archive: leave --source out")
         return _mnist(seed)
+    if dataset == "fashion-rot":
+        if source != "generated":
+            raise InputError("fashion-rot is made from Fashion-MNIST and has no other source: leave --source out")
+        return _fashion(data_dir, archive, seed)
     if source == "shipped":
         raise InputError("mnist-rot is not shipped: use --source generated or --source official")
     return _generated(seed) if source == "generated" else _official(data_dir, archive, transpose, seed)
 
 
 def _generated(seed: int) -> Recipe:
-    wanted = {"method": MNIST_ROT_METHOD}
+    wanted = {"method": ROTATED_METHOD}
 
     def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
         return generate_mnist_rot(seed, progress), wanted
@@ -94,6 +105,17 @@ def _mnist(seed: int) -> Recipe:
         return arrays, wanted
 
     return Recipe("mnist", "shipped", seed, f"mnist-shipped-seed{seed}", wanted, build)
+
+
+def _fashion(data_dir: Path, folder: Path | None, seed: int) -> Recipe:
+    """The files are looked for only when the data is made: prepared data does without them."""
+    wanted = {"method": ROTATED_METHOD}
+
+    def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
+        images, labels = read_fashion(find_fashion(data_dir, folder))
+        return generate_rotated(images, labels, seed, stream=FASHION_ROT_STREAM, progress=progress), wanted
+
+    return Recipe("fashion-rot", "generated", seed, f"fashion-rot-generated-seed{seed}", wanted, build)
 
 
 def _official(data_dir: Path, archive: Path | None, transpose: str, seed: int) -> Recipe:

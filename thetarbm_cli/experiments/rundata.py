@@ -82,7 +82,7 @@ def described_data(data_dir: Path, settings: DataSettings) -> dict[str, dict[str
 def prepared_checksums(data_dir: Path, settings: DataSettings) -> dict[str, str] | None:
     """Checksums of the prepared data by its role, from its sidecars; None if it is not prepared here."""
     try:
-        tested = prepared_checksum(data_dir, "mnist-rot", settings.source, seed=settings.seed)
+        tested = prepared_checksum(data_dir, settings.tested_on, settings.source, seed=settings.seed)
         learned = tested
         if settings.train_on == "mnist" and settings.source in ("generated", "official"):
             learned = prepared_checksum(data_dir, "mnist", "shipped", seed=settings.seed)

@@ -37,6 +37,11 @@ class DataSettings(BaseModel):
     valid: int | None = Field(default=None, ge=1)
     test: int | None = Field(default=None, ge=1)
 
+    @property
+    def tested_on(self) -> str:
+        """The data set of the test images: what is learned from mnist is tested on mnist-rot."""
+        return "mnist-rot" if self.train_on == "mnist" else self.train_on
+
 
 class Perturbation(BaseModel):
     """Table 3: s ← s ± ε, ε ~ Binomial(n, p)."""
