@@ -69,12 +69,13 @@ def command(
 ) -> int:
     """Make every run of the suite that is missing, or of the named experiments or cells.
 
-    Finished runs are found again, interrupted ones go on. NAME is an experiment, a cell or a pattern:
+    Finished runs are found again, interrupted ones go on. NAME is an experiment, a cell, a pattern, or a table:
 
     \b
     thetarbm run
     thetarbm run theta rbm --profile quick
     thetarbm run theta/sparsity=0.3 'perturbation/n=1,*' -j 2
+    thetarbm run fashion
     """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli.experiments.plan import choose_cells, make_plan
     from thetarbm_cli.experiments.progress import do_theory, pending, rows, steps

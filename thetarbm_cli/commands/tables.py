@@ -13,12 +13,14 @@ from thetarbm_cli.errors import EXIT_FAILED, InputError
 
 if TYPE_CHECKING:
     from thetarbm_cli.reporting.files import Report
+    from thetarbm_cli.reporting.values import Numbers
+    from thetarbm_cli.reporting.verdicts import Verdict
 
 
 @click.command("tables")
 @click.option(
     "--table",
-    type=click.Choice(["1", "2", "3", "mnist", "ablation", "all"]),
+    type=click.Choice(["1", "2", "3", "mnist", "ablation", "fashion", "all"]),
     default="all",
     show_default=True,
     help="Which table.",
@@ -87,9 +89,10 @@ def _as_json(report: Report) -> dict[str, Any]:
             for value in table.values:
                 at = {axis: value.cell.at.get(axis) for axis in ("n", "p")} if table.name == "3" else {}
                 rows.append({**value.as_json(), **at, "source": source.name, "sha256": source.sha256})
-    verdicts = [
-        {"source": numbers.source.name, **verdict.as_json()}
-        for numbers, judged in report.verdicts
-        for verdict in judged
+    return {"tables": tables, "verdicts": _verdicts(report.verdicts), "carried": _verdicts(report.carried)}
+
+
+def _verdicts(judged: list[tuple[Numbers, list[Verdict]]]) -> list[dict[str, Any]]:
+    return [
+        {"source": numbers.source.name, **verdict.as_json()} for numbers, verdicts in judged for verdict in verdicts
     ]
-    return {"tables": tables, "verdicts": verdicts}

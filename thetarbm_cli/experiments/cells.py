@@ -48,6 +48,11 @@ class Cell:
     context: str
     on_request: bool
 
+    @property
+    def tested_on(self) -> str:
+        """The data set of its test images."""
+        return DataSettings(**self.data).tested_on
+
     def settings(self) -> RunSettings:
         """The settings of its runs, checked."""
         return resolve(

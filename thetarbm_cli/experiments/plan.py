@@ -65,7 +65,8 @@ class PlannedRun:
 def choose_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
     """The cells of the named experiments or cells; without names, all that do not wait to be named.
 
-    A name may be an experiment (``theta``), a cell (``theta/sparsity=0.3``) or a pattern (``perturbation/n=1,*``).
+    A name may be an experiment (``theta``), a cell (``theta/sparsity=0.3``), a pattern (``perturbation/n=1,*``) or a
+    table (``fashion``), for all of its cells.
     """
     if not names:
         return [cell for cell in cells if not cell.on_request]
@@ -77,7 +78,7 @@ def choose_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
 
 
 def _is_named(cell: Cell, name: str) -> bool:
-    return name == cell.experiment or name == cell.name or fnmatchcase(cell.name, name)
+    return name in (cell.experiment, cell.name, *cell.tables) or fnmatchcase(cell.name, name)
 
 
 def seeds_of(cell: Cell, seeds: int | None) -> int:

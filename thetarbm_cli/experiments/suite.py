@@ -24,7 +24,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Model = Literal["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"]
-Table = Literal["1", "2", "3", "mnist", "ablation"]
+Table = Literal["1", "2", "3", "mnist", "ablation", "fashion"]
 Measure = Literal["error", "gamma"]
 Offset = Annotated[float, Field(ge=0, lt=360)]
 
@@ -54,7 +54,7 @@ class Assumption(Part):
 class DataPart(Part):
     """Which images runs see; what is not given is as in `defaults` and the profile."""
 
-    train_on: Literal["mnist-rot", "mnist"] | None = None
+    train_on: Literal["mnist-rot", "mnist", "fashion-rot"] | None = None
     source: StrictStr | None = Field(default=None, description="generated, official or the path of a .npz file")
     seed: StrictInt | None = Field(default=None, ge=0)
     train: StrictInt | None = Field(default=None, ge=1)

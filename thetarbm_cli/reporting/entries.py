@@ -56,7 +56,6 @@ def caption(table: Table) -> str:
     """What is in the cells, and on which images."""
     several = any(value.deviation is not None for value in table.values)
     spread = "mean ± standard deviation over seeds" if several else "mean"
-    return (
-        f"{spread} ({seeds_text(table)}), in brackets the paper's value; profile {table.profile}, "
-        f"mnist-rot {table.source}"
-    )
+    beside = ", in brackets the paper's value" if any(value.published is not None for value in table.values) else ""
+    where = f"{table.source.dataset} {table.source}"
+    return f"{spread} ({seeds_text(table)}){beside}; profile {table.profile}, {where}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from thetarbm_cli import storage
 from thetarbm_cli.experiments.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite import Suite
 from thetarbm_cli.experiments.theory import load_theory
+from thetarbm_cli.reporting.carried import judge_carried
+from thetarbm_cli.reporting.carried import to_markdown as carried_to_markdown
 from thetarbm_cli.reporting.delimited import to_csv
 from thetarbm_cli.reporting.latex import to_latex
 from thetarbm_cli.reporting.markdown import to_markdown
@@ -27,12 +29,18 @@ WRITERS: dict[str, tuple[str, Callable[[Table], str]]] = {
 
 @dataclass(frozen=True)
 class Report:
-    """All tables of one profile, for each source of images, and the verdicts."""
+    """All tables of one profile, for each source of images, and the verdicts.
+
+    Attributes
+    ----------
+    carried : what became of the claims on other data sets than the paper's
+    """
 
     profile: str
     numbers: list[Numbers]
     tables: dict[Source, list[Table]]
     verdicts: list[tuple[Numbers, list[Verdict]]]
+    carried: list[tuple[Numbers, list[Verdict]]] = field(default_factory=list)
 
     def files(self, folder: Path, verdicts: Path, formats: Sequence[str]) -> dict[Path, str]:
         """Content of every file by its path."""
@@ -45,11 +53,15 @@ class Report:
                     stem = f"table{table.name}" if table.name.isdigit() else table.name
                     contents[folder / f"{stem}{size}{self._suffix(source)}.{ending}"] = write(table)
         contents[verdicts / f"verdicts{size}.md"] = verdicts_to_markdown(self.verdicts, self.profile)
+        for numbers, judged in self.carried:
+            name = f"verdicts-fashion{size}{self._suffix(numbers.source)}.md"
+            contents[verdicts / name] = carried_to_markdown(numbers, judged, self.profile)
         return contents
 
     def _suffix(self, source: Source) -> str:
         """What tells the files of a source apart; two contents under one name are told by their checksum."""
-        twice = sum(other.name == source.name for other in self.tables) > 1
+        same = [other for other in self.tables if (other.dataset, other.name) == (source.dataset, source.name)]
+        twice = len(same) > 1
         name = "" if source.name == "generated" and not twice else f"-{Path(source.name).stem}"
         return f"{name}-{source.sha256[:8]}" if twice else name
 
@@ -70,19 +82,23 @@ class Report:
 
 
 def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str]) -> Report:
-    """Build tables and verdicts from the records in a results folder."""
+    """Build tables and verdicts from the records in a results folder.
+
+    What is run on request is shown if there are records, or if nothing else is asked for.
+    """
     store = RunStore(results)
     loaded = (store.load(run) for run in store.identifiers())
     records: list[RunRecord] = [record for record in loaded if record is not None]
     cells = suite.cells(profile, in_tables=True)
     collected = collect(cells, records)
+    beside = [each for each in collect(cells, records, "fashion-rot") if each.records or list(names) == ["fashion"]]
     theory = load_theory(results)
-    shown = [name for name in names if any(name in cell.tables for cell in cells)]
     return Report(
         profile,
-        collected,
-        {numbers.source: [build(name, numbers) for name in shown] for numbers in collected},
+        [*collected, *beside],
+        {each.source: [build(name, each) for name in names if each.in_table(name)] for each in [*collected, *beside]},
         [(numbers, judge(numbers, theory)) for numbers in collected],
+        [(numbers, judge_carried(numbers)) for numbers in beside if numbers.records],
     )
 
 

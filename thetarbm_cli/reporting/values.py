@@ -22,6 +22,7 @@ class Source:
 
     name: str
     sha256: str
+    dataset: str = "mnist-rot"
 
     def __str__(self) -> str:
         return f"{self.name} (sha256 {self.sha256[:12]}…)" if self.sha256 else self.name
@@ -93,22 +94,24 @@ class Numbers:
         return [cell for cell in self.cells if table in cell.tables]
 
 
-def collect(cells: Sequence[Cell], records: Iterable[RunRecord]) -> list[Numbers]:
-    """Sort records to cells, for each source of test images by itself.
+def collect(cells: Sequence[Cell], records: Iterable[RunRecord], dataset: str = "mnist-rot") -> list[Numbers]:
+    """Sort records to the cells that are tested on a data set, for each source of its images by itself.
 
     Only runs that are done and of this version of the algorithm count. Without any, there is one empty collection.
     """
+    own = [cell for cell in cells if cell.tested_on == dataset]
     sources: dict[Source, dict[str, list[RunRecord]]] = {}
     usable = [record for record in records if record.state == "done" and record.algorithm == ALGORITHM]
     for record in sorted(usable, key=lambda record: record.seed):
-        for cell in cells:
+        for cell in own:
             if cell.fits(record, any_source=True):
-                source = Source(record.data["test"]["source"], record.data["test"]["sha256"])
+                source = Source(record.data["test"]["source"], record.data["test"]["sha256"], dataset)
                 sources.setdefault(source, {}).setdefault(cell.name, []).append(record)
     if not sources:
-        sources[Source(cells[0].data.get("source", "generated"), "")] = {}
+        name = own[0].data.get("source", "generated") if own else "generated"
+        sources[Source(name, "", dataset)] = {}
     order = sorted(sources, key=lambda source: (source.name != "generated", source.name, source.sha256))
-    return [Numbers(source, list(cells), sources[source]) for source in order]
+    return [Numbers(source, own, sources[source]) for source in order]
 
 
 def measure(record: RunRecord, column: str) -> float | None:

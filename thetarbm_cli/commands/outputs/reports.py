@@ -62,6 +62,8 @@ class Tables(Output):
     tables: dict[str, list[TableValue]]
     """By name: 1, 2, 3, mnist, and others of the suite."""
     verdicts: list[Verdict]
+    carried: list[Verdict]
+    """What became of the claims on other data sets than the paper's; empty without records."""
 
 
 class ShownNumber(Output):

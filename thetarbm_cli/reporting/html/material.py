@@ -60,7 +60,6 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
     loaded = (store.load(run) for run in store.identifiers())
     records = [record for record in loaded if record is not None]
     cells = suite.cells(profile, source)
-    shown = [name for name in TABLES if any(name in cell.tables for cell in cells)]
     if source is not None:
         records = [record for record in records if record.data["test"]["source"] == Path(source).name]
     collected: list[Numbers] = collect(cells, records)
@@ -68,7 +67,7 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
     report = Report(
         profile,
         collected,
-        {numbers.source: [build(name, numbers) for name in shown] for numbers in collected},
+        {numbers.source: [build(name, numbers) for name in TABLES if numbers.in_table(name)] for numbers in collected},
         [(numbers, judge(numbers, theory)) for numbers in collected],
     )
     failed = [record for record in records if record.state == "failed" and record.algorithm == ALGORITHM]
