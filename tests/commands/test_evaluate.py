@@ -11,7 +11,7 @@ import pytest
 
 from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
 from thetarbm_cli.experiments import measuring
-from thetarbm_cli.experiments.settings import ALGORITHM
+from thetarbm_cli.experiments.settings import ALGORITHM, SVMSettings
 from thetarbm_cli.experiments.store import RunStore
 
 FIELDS = (
@@ -142,8 +142,8 @@ def test_grid_search_is_recorded_and_cached(
 
 
 def test_grid_of_the_paper_holds_the_paper_s_pair() -> None:
-    assert measuring.PENALTY in measuring.GRID_PENALTIES
-    assert measuring.WIDTH in measuring.GRID_WIDTHS
+    assert SVMSettings().C in measuring.GRID_PENALTIES
+    assert SVMSettings().gamma in measuring.GRID_WIDTHS
 
 
 @pytest.mark.parametrize(

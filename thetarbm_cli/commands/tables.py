@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.command("tables")
 @click.option(
     "--table",
-    type=click.Choice(["1", "2", "3", "mnist", "ablation", "fashion", "all"]),
+    type=click.Choice(["1", "2", "3", "mnist", "ablation", "fashion", "choice", "beyond", "all"]),
     default="all",
     show_default=True,
     help="Which table.",

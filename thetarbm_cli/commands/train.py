@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 @click.option(
     "--model",
     required=True,
-    type=click.Choice(["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"]),
+    type=click.Choice(["rbm", "orbm", "tirbm", "theta", "theta-local", "pixels", "aligned-pixels"]),
     help="What learns; pixels and aligned-pixels are controls that learn nothing.",
 )
 @click.option("--sparsity", type=float, help="Target of the mean activation [default: 0.3].")
 @click.option(
     "--profile",
-    type=click.Choice(["paper", "quick", "tiny"]),
+    type=click.Choice(["paper", "best", "quick", "tiny"]),
     default="paper",
     show_default=True,
     help="Size of the run.",
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Any other setting of the model, or of the run as data.KEY and perturbation.KEY.",
+    help="Any other setting of the model, or of the run as data.KEY, perturbation.KEY and svm.KEY.",
 )
 @click.option("--force", is_flag=True, help="Train even if the run is there.")
 @json_option
@@ -107,6 +107,7 @@ def command(
         data={"train_on": train_on, "source": source, **assigned.data},
         parameters={**given, **assigned.parameters},
         perturbation=assigned.perturbation,
+        svm=assigned.svm,
     )
     started = time.perf_counter()
     with EpochDisplay(session, model) as display:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thetarbm_cli.experiments.profiles import Profile
-from thetarbm_cli.experiments.settings import DataSettings, Perturbation, RunSettings, resolve
+from thetarbm_cli.experiments.settings import DataSettings, Perturbation, RunSettings, SVMSettings, resolve
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.store import RunRecord
@@ -39,6 +39,7 @@ class Cell:
     data: dict[str, Any]
     parameters: dict[str, Any]
     perturbation: dict[str, Any] | None
+    svm: dict[str, Any]
     measures: tuple[str, ...]
     offsets: tuple[float, ...]
     tables: tuple[str, ...]
@@ -61,6 +62,7 @@ class Cell:
             data=self.data,
             parameters=self.parameters,
             perturbation=self.perturbation,
+            svm=self.svm,
         )
 
     def fits(self, record: RunRecord, *, any_source: bool = False) -> bool:
@@ -76,6 +78,8 @@ class Cell:
         settings = record.settings
         if settings.model != self.model or settings.perturbation != self._perturbation():
             return False
+        if settings.svm != SVMSettings(**self.svm):
+            return False
         ignored = {"source"} if any_source else set()
         if settings.data.model_dump(exclude=ignored) != DataSettings(**self.data).model_dump(exclude=ignored):
             return False
@@ -85,9 +89,9 @@ class Cell:
 
     def unperturbed(self, cells: list[Cell]) -> Cell | None:
         """The cell of the same settings with orientations as they are estimated."""
-        same = (self.model, self.data, self.parameters, None)
+        same = (self.model, self.data, self.parameters, self.svm, None)
         for cell in cells:
-            if (cell.model, cell.data, cell.parameters, cell.perturbation) == same:
+            if (cell.model, cell.data, cell.parameters, cell.svm, cell.perturbation) == same:
                 return cell
         return None
 

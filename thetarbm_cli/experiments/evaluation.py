@@ -119,7 +119,7 @@ def _measure(subject: Subject, due: Due, metrics: dict[str, Any]) -> None:
     for offset, role in due.gamma:
         _keep_gamma(metrics, offset, role, measure_gamma(subject, role, offset))
     if due.svm or due.search:
-        metrics.update(measure_error(subject, paper_pair=due.svm, search=due.search))
+        metrics.update(measure_error(subject, own_pair=due.svm, search=due.search))
 
 
 def _keep_gamma(metrics: dict[str, Any], offset: float, role: str, score: dict[str, Any]) -> None:

@@ -12,19 +12,22 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Backend
 from thetarbm_cli.experiments.memory import feature_bytes, refuse_too_large
-from thetarbm_cli.experiments.rundata import Part, RunData
+from thetarbm_cli.experiments.rundata import RunData
 from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.training_run import perturbed_orientations
 from thetarbm_cli.measures.gamma import GammaScore, gamma_score
-from thetarbm_cli.measures.svm import classify, grid_search
+from thetarbm_cli.measures.svm import RBFClassifier, grid_search, judge
+from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.rbm import RBM
 
-# The paper's classifier: C = 10 and "σ = 0.02", read as exp(-0.02 d²).
-PENALTY, WIDTH = 10.0, 0.02
 GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
-# A plain RBM has no support set of its own: it is judged under the paper's.
+# A plain RBM has no support set of its own, and a finer one leaves no room for Δ: both are judged under the paper's.
 GAMMA_ROTATIONS = 9
+# Units whose own γ a record lists; of more it has the mean alone.
+MOST_UNITS_LISTED = 2000
+# Test images whose features are held at a time.
+IMAGES_AT_ONCE = 2000
 
 Progress = Callable[[int, int], None]
 # Opened with a word on what is done next; gives what takes the progress (done, total).
@@ -56,42 +59,44 @@ def measure_gamma(subject: Subject, role: str, offset: float) -> dict[str, Any]:
             subject.model.transform,
             images,
             size=int(np.sqrt(images.shape[1])),
-            rotations=subject.model.get_params().get("rotations", GAMMA_ROTATIONS),
+            rotations=min(subject.model.get_params().get("rotations", GAMMA_ROTATIONS), GAMMA_ROTATIONS),
             offset=offset,
             progress=progress,
         )
     return as_plain(score)
 
 
-def measure_error(subject: Subject, *, paper_pair: bool, search: bool) -> dict[str, Any]:
-    """Error of the RBF-SVM on the test images, with the paper's C and γ, with the chosen ones, or with both."""
+def measure_error(subject: Subject, *, own_pair: bool, search: bool) -> dict[str, Any]:
+    """Error of the RBF-SVM on the test images, with the run's C and γ, with the chosen ones, or with both."""
     train, test = subject.data.train(), subject.data.test()
+    valid = subject.data.valid() if search else None
+    pairs = _pairs(subject, train[0], "svm")
     units = len(subject.model.get_feature_names_out())
     refuse_too_large(
-        feature_bytes(len(train[0]) + len(test[0]), units),
+        feature_bytes(len(pairs.rows), units),
         f"measuring {subject.record.run} with {units} features an image",
         "fewer hidden units or images need less",
     )
-    train_features, test_features = _svm_features(subject, train, test)
+    train_features, train_labels = pairs.features(subject.model, slice(None)), train[1][pairs.rows]
+    test_pairs = _pairs(subject, test[0], "test")
     metrics: dict[str, Any] = {}
 
     def error_with(C: float, gamma: float) -> dict[str, Any]:
         with subject.watch(f"SVM, C = {C:g}, γ = {gamma:g}") as progress:
-            progress(0, 1)
-            result = classify(
-                train_features, train[1], test_features, test[1], C=C, gamma=gamma, backend=subject.backend
-            )
-            progress(1, 1)
+            progress(0, len(test[0]))
+            classifier = RBFClassifier(C, gamma, subject.backend).fit(train_features, train_labels)
+            result = judge(classifier, test_pairs.parts(subject.model, progress), test[1])
         return asdict(result)
 
-    if paper_pair:
-        metrics["svm"] = {"C": PENALTY, "gamma": WIDTH, **error_with(PENALTY, WIDTH)}
-    if search:
-        images, labels = subject.data.valid()
+    if own_pair:
+        svm = subject.record.settings.svm
+        metrics["svm"] = {"C": svm.C, "gamma": svm.gamma, **error_with(svm.C, svm.gamma)}
+    if valid is not None:
+        images, labels = valid
         with subject.watch("grid search on the validation images") as progress:
             chosen = grid_search(
                 train_features,
-                train[1],
+                train_labels,
                 subject.model.transform(images),
                 labels,
                 C_values=GRID_PENALTIES,
@@ -104,8 +109,39 @@ def measure_error(subject: Subject, *, paper_pair: bool, search: bool) -> dict[s
     return metrics
 
 
-def _svm_features(subject: Subject, train: Part, test: Part) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Features of the SVM's training and test images, from perturbed orientations where the scope says so.
+@dataclass(frozen=True)
+class Pairs:
+    """Images, each once for every orientation that it is seen in.
+
+    Attributes
+    ----------
+    images : (n, V) array
+    rows : (m,) array, ascending
+        The image of each pair.
+    orientations : (m,) array, or None where the model finds its own
+    """
+
+    images: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    orientations: NDArray[np.int64] | None
+
+    def features(self, model: RBM, part: slice) -> NDArray[np.float32]:
+        """Features of some of the pairs."""
+        given = None if self.orientations is None else self.orientations[part]
+        return model.transform(self.images[self.rows[part]], orientations=given)
+
+    def parts(self, model: RBM, progress: Progress) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Features and rows of some images at a time."""
+        for first in range(0, len(self.images), IMAGES_AT_ONCE):
+            last = min(first + IMAGES_AT_ONCE, len(self.images))
+            start, stop = np.searchsorted(self.rows, [first, last])
+            part = slice(int(start), int(stop))
+            yield self.features(model, part), self.rows[part]
+            progress(last, len(self.images))
+
+
+def _pairs(subject: Subject, images: NDArray[np.float32], role: str) -> Pairs:
+    """Images of the SVM with perturbed orientations where the scope says so, or with all that the model supposes.
 
     Each estimate errs on its own: the SVM's training images are not wrong in the way that the RBM has learned.
     """
@@ -113,13 +149,12 @@ def _svm_features(subject: Subject, train: Part, test: Part) -> tuple[NDArray[np
     perturbation = record.settings.perturbation
     scope = perturbation.scope if perturbation else "rbm"
     wrong = {"rbm": (), "train": ("svm",), "all": ("svm", "test")}[scope]
-    features = []
-    for role, (images, _) in (("svm", train), ("test", test)):
-        orientations = None
-        if role in wrong:
-            orientations = perturbed_orientations(model, images, record.settings, record.seed, role)
-        features.append(model.transform(images, orientations=orientations))
-    return features[0], features[1]
+    if role in wrong:
+        given = perturbed_orientations(model, images, record.settings, record.seed, role)
+        return Pairs(images, np.arange(len(images)), given)
+    if isinstance(model, OrientedImageRBM) and model.hypotheses < 1:
+        return Pairs(images, *model.hypothesised(images))
+    return Pairs(images, np.arange(len(images)), None)
 
 
 def as_plain(score: GammaScore) -> dict[str, Any]:
@@ -130,7 +165,7 @@ def as_plain(score: GammaScore) -> dict[str, Any]:
         "bounded": _number(score.bounded),
         "dead_units": score.dead_units,
         "images": score.images,
-        "per_unit": [_number(value) for value in score.per_unit],
+        "per_unit": [_number(value) for value in score.per_unit] if len(score.per_unit) <= MOST_UNITS_LISTED else [],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, TypeAdapter
 
@@ -11,17 +12,19 @@ from thetarbm_cli.experiments.suitefile import read_document, shipped_path
 # More would be a plan that never ends.
 MOST_SEEDS = 1000
 
+Protocol = Literal["paper", "choice", "final"]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr | None
 
 
 class Sizes(BaseModel):
-    """How many images of each split; what is not given is all of it."""
+    """How many images of each split, where not all of it, and which splits are learned from and tested on."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     train: int | None = Field(default=None, ge=1)
     valid: int | None = Field(default=None, ge=1)
     test: int | None = Field(default=None, ge=1)
+    protocol: Protocol | None = None
 
 
 class Profile(BaseModel):

@@ -17,7 +17,7 @@ def changes(record: RunRecord, settings: RunSettings) -> list[str]:
         for name in dict.fromkeys((*wanted, *found))
         if found.get(name) != wanted.get(name)
     ]
-    for section in ("data", "perturbation"):
+    for section in ("data", "perturbation", "svm"):
         before, after = getattr(record.settings, section), getattr(settings, section)
         old: dict[str, Any] = before.model_dump() if before else {}
         new: dict[str, Any] = after.model_dump() if after else {}

@@ -21,6 +21,7 @@ def retrain_command(record: RunRecord) -> str:
         **{f"data.{name}": value for name, value in data.items()},
         **settings.parameters,
         **{f"perturbation.{name}": value for name, value in perturbation.items()},
+        **{f"svm.{name}": value for name, value in settings.svm.model_dump(exclude_defaults=True).items()},
     }
     for name, value in assignments.items():
         words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]

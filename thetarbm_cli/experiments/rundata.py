@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.data.prepared import Prepared, list_prepared, prepare, prepared_checksum
 from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.profiles import Protocol
 from thetarbm_cli.experiments.settings import DataSettings
 
 Part = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -26,6 +27,7 @@ class RunData:
 
     learned: Prepared
     tested: Prepared
+    protocol: Protocol = "paper"
 
     @property
     def checksums(self) -> dict[str, str]:
@@ -40,16 +42,31 @@ class RunData:
         }
 
     def train(self) -> Part:
-        """Training images and labels."""
-        return _part_of(self.learned, "train")
+        """Images and labels to learn from."""
+        train = _part_of(self.learned, "train")
+        if self.protocol != "final":
+            return train
+        valid = _part_of(self.learned, "valid")
+        return np.concatenate([train[0], valid[0]]), np.concatenate([train[1], valid[1]])
 
     def valid(self) -> Part:
-        """Validation images and labels."""
+        """Validation images and labels.
+
+        Raises
+        ------
+        InputError
+            If they are learned from.
+        """
+        if self.protocol == "final":
+            raise InputError(
+                "this run learns from the validation images, so nothing can be chosen on them: "
+                "choose with data.protocol=choice"
+            )
         return _part_of(self.learned, "valid")
 
     def test(self) -> Part:
-        """Test images and labels."""
-        return _part_of(self.tested, "test")
+        """Images and labels to be tested on."""
+        return _part_of(self.tested, "valid" if self.protocol == "choice" else "test")
 
 
 def load_data(data_dir: Path, settings: DataSettings, progress: Callable[[int, int], None] | None = None) -> RunData:
@@ -63,7 +80,7 @@ def load_data(data_dir: Path, settings: DataSettings, progress: Callable[[int, i
         tested = prepare(data_dir, "mnist-rot", settings.source, seed=settings.seed, progress=progress)
     counts = (settings.train, settings.valid, settings.test)
     subset = learned.subset(*counts)
-    return RunData(subset, subset if tested is learned else tested.subset(*counts))
+    return RunData(subset, subset if tested is learned else tested.subset(*counts), settings.protocol)
 
 
 def described_data(data_dir: Path, settings: DataSettings) -> dict[str, dict[str, Any]] | None:

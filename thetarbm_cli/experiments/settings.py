@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.profiles import Profile, shipped_profiles
+from thetarbm_cli.experiments.profiles import Profile, Protocol, shipped_profiles
 
 # Raise by hand whenever the same settings would give other numbers: every older run is then stale.
 ALGORITHM = 1
@@ -26,7 +26,12 @@ PERTURBED_MODELS = ("theta", "orbm")
 
 
 class DataSettings(BaseModel):
-    """Which images a run sees; counts of None mean all of a split."""
+    """Which images a run sees; counts of None mean all of a split.
+
+    The `protocol` says which splits those are: ``paper`` learns from the training images and is tested on the test
+    images; ``choice`` learns from the same and is tested on the validation images, so that settings can be chosen;
+    ``final`` learns from training and validation images, with settings that were chosen before.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -36,6 +41,7 @@ class DataSettings(BaseModel):
     train: int | None = Field(default=None, ge=1)
     valid: int | None = Field(default=None, ge=1)
     test: int | None = Field(default=None, ge=1)
+    protocol: Protocol = "paper"
 
     @property
     def tested_on(self) -> str:
@@ -53,6 +59,15 @@ class Perturbation(BaseModel):
     scope: Scope = "train"
 
 
+class SVMSettings(BaseModel):
+    """The RBF-SVM that judges the features; by default the paper's C = 10 and "σ = 0.02", read as exp(-0.02 d²)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    C: float = Field(default=10.0, gt=0, allow_inf_nan=False)
+    gamma: float = Field(default=0.02, gt=0, allow_inf_nan=False)
+
+
 class RunSettings(BaseModel):
     """Everything that the numbers of a run depend on, but for the data's content and the seed."""
 
@@ -62,6 +77,7 @@ class RunSettings(BaseModel):
     data: DataSettings = DataSettings()
     parameters: dict[str, Any] = {}
     perturbation: Perturbation | None = None
+    svm: SVMSettings = SVMSettings()
 
     @property
     def complete_parameters(self) -> dict[str, Any]:
@@ -78,11 +94,14 @@ class RunSettings(BaseModel):
         from thetarbm_cli.models.catalogue import defaults_of
 
         defaults = defaults_of(self.model)
+        svm = self.svm.model_dump(exclude_defaults=True)
         return {
             "model": self.model,
-            "data": self.data.model_dump(include={"train", "valid", "test"}, exclude_defaults=True),
+            "data": self.data.model_dump(include={"train", "valid", "test", "protocol"}, exclude_defaults=True),
             "parameters": {k: v for k, v in self.parameters.items() if v != defaults[k]},
             "perturbation": self.perturbation.model_dump() if self.perturbation else None,
+            # Records from before there was a choice are named without it.
+            **({"svm": svm} if svm else {}),
         }
 
 
@@ -94,6 +113,7 @@ def resolve(
     data: dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
     perturbation: dict[str, Any] | None = None,
+    svm: dict[str, Any] | None = None,
 ) -> RunSettings:
     """Settings from a profile, a preset and what the user gave, the later over the earlier.
 
@@ -116,6 +136,7 @@ def resolve(
         # One form for equal settings: what is as by default is left out.
         parameters={name: value for name, value in checked.items() if value != defaults[name]},
         perturbation=_section(Perturbation, "perturbation", perturbation) if perturbation else None,
+        svm=_section(SVMSettings, "svm", svm or {}),
     )
 
 
@@ -128,17 +149,21 @@ def _shipped_profile(name: str) -> Profile:
 
 @dataclass(frozen=True)
 class Assignments:
-    """Settings from ``key=value`` words: ``data.x`` and ``perturbation.x`` are the run's, others the model's."""
+    """Settings from ``key=value`` words: ``data.x``, ``perturbation.x``, ``svm.x`` are the run's, others the model's.
+
+    Each section is checked when the settings are resolved.
+    """
 
     parameters: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     perturbation: dict[str, Any] = field(default_factory=dict)
+    svm: dict[str, Any] = field(default_factory=dict)
 
 
 def parse_assignments(pairs: tuple[str, ...]) -> Assignments:
     """Settings from ``key=value`` words, the later over the earlier."""
     assignments = Assignments()
-    sections = {"data": assignments.data, "perturbation": assignments.perturbation}
+    sections = {"data": assignments.data, "perturbation": assignments.perturbation, "svm": assignments.svm}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
@@ -174,7 +199,7 @@ def run_id(settings: RunSettings, checksums: dict[str, str], seed: int) -> str:
     return f"{settings.model}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-Section = TypeVar("Section", DataSettings, Perturbation)
+Section = TypeVar("Section", DataSettings, Perturbation, SVMSettings)
 
 
 def _section(kind: type[Section], name: str, values: dict[str, Any]) -> Section:

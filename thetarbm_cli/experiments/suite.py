@@ -16,15 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, Validat
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.cells import PERTURBATION_AXES, Cell
 from thetarbm_cli.experiments.names import cell_name
-from thetarbm_cli.experiments.profiles import Profile, Scalar
+from thetarbm_cli.experiments.profiles import Profile, Protocol, Scalar
 from thetarbm_cli.experiments.settings import Scope
 from thetarbm_cli.experiments.suitefile import MOST_CELLS, Document, Place, find_suite, read_document
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Model = Literal["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"]
-Table = Literal["1", "2", "3", "mnist", "ablation", "fashion"]
+Model = Literal["rbm", "orbm", "tirbm", "theta", "theta-local", "pixels", "aligned-pixels"]
+Table = Literal["1", "2", "3", "mnist", "ablation", "fashion", "choice", "beyond"]
 Measure = Literal["error", "gamma"]
 Offset = Annotated[float, Field(ge=0, lt=360)]
 
@@ -60,6 +60,18 @@ class DataPart(Part):
     train: StrictInt | None = Field(default=None, ge=1)
     valid: StrictInt | None = Field(default=None, ge=1)
     test: StrictInt | None = Field(default=None, ge=1)
+    protocol: Protocol | None = Field(
+        default=None,
+        description="paper: train and test images; choice: train and validation images; final: train and validation "
+        "images to learn from, test images.",
+    )
+
+
+class SVMPart(Part):
+    """The RBF-SVM that judges the features; what is not given is as in the paper."""
+
+    C: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    gamma: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
 
 class PerturbationPart(Part):
@@ -90,6 +102,7 @@ class Experiment(Part):
     data: DataPart = DataPart()
     parameters: dict[str, Scalar] = Field(default={}, description="Settings of the model, over all others.")
     perturbation: PerturbationPart | None = None
+    svm: SVMPart = SVMPart()
     grid: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(
         default={},
         description="Values of each axis: a setting of the model, train_on, or a perturbation's n, p, scope.",
@@ -180,6 +193,7 @@ class Suite(Part):
                 **{axis: at[axis] for axis in at if axis not in (*PERTURBATION_AXES, "train_on")},
             },
             perturbation=perturbation,
+            svm=experiment.svm.model_dump(exclude_none=True),
             measures=tuple(experiment.measures),
             offsets=tuple(experiment.offsets),
             tables=tuple(experiment.tables),
@@ -309,6 +323,7 @@ def _guilty(document: Document, place: Place, profile: str, message: str) -> Pla
     sections: list[Place] = [
         (*place, "grid"),
         (*place, "perturbation"),
+        (*place, "svm"),
         (*place, "parameters"),
         (*place, "data"),
         ("profiles", profile, "parameters"),

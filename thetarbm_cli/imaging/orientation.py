@@ -51,6 +51,9 @@ class OrientationEstimator:
         ``smoothed`` shares votes in a fine histogram (36 bins, or the next multiple of S), smooths it
         circularly by (1 4 6 4 1)/16 and takes its peak to the nearest φ_s (the next one, if halfway). Bin s
         of the histogram it returns is then the highest value among the fine bins that belong to φ_s.
+    smoothing : float
+        Standard deviation in degrees of a Gaussian that the histogram is smoothed by, around the circle; 0 for none.
+        Bins far narrower than the votes of a stroke spread want it.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class OrientationEstimator:
     scale: float = 2.0
     weighting: str = "squared"
     binning: str = "shared"
+    smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         if self.rotations < 1:
@@ -79,6 +83,8 @@ class OrientationEstimator:
             raise InputError(
                 f"the scale of the Gaussian must be in {SMALLEST_SCALE}..{LARGEST_SCALE} pixels, not {self.scale}"
             )
+        if not 0 <= self.smoothing <= 180:
+            raise InputError(f"the smoothing of the orientations must be in 0..180 degrees, not {self.smoothing}")
 
     def __call__(self, images: NDArray[np.floating]) -> NDArray[np.int64]:
         """Estimate the orientations only: as `estimate`, without the histograms."""
@@ -99,6 +105,35 @@ class OrientationEstimator:
         """
         histograms = self.histogram(images)
         return histograms.argmax(axis=1).astype(np.int64), histograms
+
+    def hypotheses(self, images: NDArray[np.floating], share: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find every orientation that an image may have: the peaks of its histogram that come near the highest one.
+
+        Parameters
+        ----------
+        images : (N, V) or (N, h, h) array in [0, 1]
+        share : float
+            Least height of a further peak, as a share of the highest. At 1 there is the dominant orientation alone.
+
+        Returns
+        -------
+        rows : (M,) int64 array
+            The image of each hypothesis, ascending, M ≥ N.
+        indices : (M,) int64 array
+            Its orientation; of each image the dominant one first, then ascending.
+        """
+        dominant, histograms = self.estimate(images)
+        peaks = np.zeros(histograms.shape, dtype=bool)
+        if share < 1:
+            # A plateau counts once, at its end; an image without contrast has none.
+            peaks = (histograms >= np.roll(histograms, 1, axis=1)) & (histograms > np.roll(histograms, -1, axis=1))
+            peaks &= histograms >= share * histograms.max(axis=1, keepdims=True)
+        everyone = np.arange(len(dominant))
+        peaks[everyone, dominant] = False
+        rows, indices = np.nonzero(peaks)
+        rows, indices = np.concatenate([everyone, rows]), np.concatenate([dominant, indices])
+        order = np.argsort(rows, kind="stable")
+        return rows[order], indices[order]
 
     def histogram(self, images: NDArray[np.floating]) -> NDArray[np.float32]:
         """Count the votes for each orientation.
@@ -122,7 +157,15 @@ class OrientationEstimator:
         for start in range(0, len(flat), chunk):
             block = np.ascontiguousarray(flat[start : start + chunk], dtype=np.float32)
             votes[start : start + chunk] = counter.count(*gradients(block))
-        return self._coarse(shares(votes)) if self.binning == "smoothed" else shares(votes)
+        histograms = self._coarse(shares(votes)) if self.binning == "smoothed" else shares(votes)
+        return histograms @ self._blur() if self.smoothing else histograms
+
+    def _blur(self) -> NDArray[np.float32]:
+        """Give the (S, S) matrix that smooths histograms around the circle."""
+        steps = np.abs(np.subtract.outer(np.arange(self.rotations), np.arange(self.rotations)))
+        degrees = np.minimum(steps, self.rotations - steps) * (360.0 / self.rotations)
+        weights = np.exp(-0.5 * (degrees / self.smoothing) ** 2)
+        return np.asarray(weights / weights.sum(axis=0), dtype=np.float32)
 
     def _fine_bins(self) -> int:
         return math.ceil(_FINE_BINS / self.rotations) * self.rotations

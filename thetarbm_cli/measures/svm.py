@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -179,9 +180,37 @@ def classify(
     checks.finite(test_features, "test")
     # Everything that can be wrong is refused before the training, which takes its time.
     classes, _ = checks.training_labels(np.asarray(train_labels), len(train_features))
-    truth = checks.known_labels(np.asarray(test_labels), classes, len(test_features), "test")
+    checks.known_labels(np.asarray(test_labels), classes, len(test_features), "test")
     classifier.fit(train_features, train_labels)
-    given = np.searchsorted(classes, classifier.predict(test_features))
+    return judge(classifier, [(test_features, np.arange(len(test_features)))], test_labels)
+
+
+def judge(
+    classifier: RBFClassifier, parts: Iterable[tuple[Array, NDArray[np.int64]]], test_labels: NDArray[Any]
+) -> Classification:
+    """Measure a trained classifier on images that may be seen in several ways each.
+
+    The decision values of all features of an image are added up, and the pairs of classes vote on the sums.
+
+    Parameters
+    ----------
+    classifier : RBFClassifier
+    parts : iterable of (features, rows)
+        Some features (m, F) at a time, and the image (m,) that each is of; every image is in one part at least.
+    test_labels : (M,) array
+        Labels of the images.
+
+    Raises
+    ------
+    InputError
+        If features are not finite or of another width, or a label is unknown.
+    """
+    classes = classifier.classes_
+    truth = checks.known_labels(np.asarray(test_labels), classes, len(test_labels), "test")
+    decisions = np.zeros((len(truth), len(svm_fit.class_pairs(len(classes)))))
+    for features, rows in parts:
+        np.add.at(decisions, rows, classifier.decision_pairs(features))
+    given = svm_predict.vote(decisions, len(classes))
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
     np.add.at(confusion, (truth, given), 1)
     images = confusion.sum(axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models import RBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.controls import AlignedPixels, Pixels
 from thetarbm_cli.models.transform_invariant import REFERENCE
 
@@ -14,6 +14,7 @@ MODELS: dict[str, type[RBM]] = {
     "orbm": OrientedRBM,
     "tirbm": TransformInvariantRBM,
     "theta": ThetaRBM,
+    "theta-local": LocalThetaRBM,
     "pixels": Pixels,
     "aligned-pixels": AlignedPixels,
 }

@@ -54,6 +54,14 @@ class BoltzmannEstimator(FittedMachine):
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
         """Parameters before the first update."""
 
+    def _learned_from(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+        """Images to learn from, and their orientations: as they are given, unless a model makes more of them."""
+        return images, orientations
+
+    def _inputs_to_learn(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+        """The machine's inputs for further learning, with what was fitted."""
+        return self._inputs(images, orientations)
+
     def _group_count(self) -> int:
         """Rows of the visible bias: 1, or the number of orientations."""
         return 1
@@ -95,8 +103,9 @@ class BoltzmannEstimator(FittedMachine):
             state = trainer.start()
         else:
             images = self._check_images(X, reset=False)
-            inputs, groups = self._inputs(images, self._check_orientations(orientations, len(images)))
+            given = self._check_orientations(orientations, len(images))
             self._seed = _integer_seed(self.random_state)
+            inputs, groups = self._inputs_to_learn(*self._learned_from(images, given))
             trainer = self._trainer_on(inputs, groups, self._parameters())
             state = trainer.start()
             if hasattr(self, "state_"):
@@ -110,7 +119,7 @@ class BoltzmannEstimator(FittedMachine):
         given = self._check_orientations(orientations, len(images))
         self.check_settings()
         self._seed = _integer_seed(self.random_state)
-        inputs, groups = self._fit_inputs(images, given)
+        inputs, groups = self._fit_inputs(*self._learned_from(images, given))
         return self._trainer_on(inputs, groups, self._initial_parameters(inputs))
 
     def _trainer_on(

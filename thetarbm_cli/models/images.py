@@ -86,8 +86,14 @@ class OrientedImageRBM(ImageRBM):
     Parameters
     ----------
     hidden : int
-    orientation_operator, orientation_scale, orientation_weighting, orientation_binning
+    orientation_operator, orientation_scale, orientation_weighting, orientation_binning : str, float, str, str
         The estimator of the dominant orientation, see `thetarbm_cli.imaging.orientation.OrientationEstimator`.
+    orientation_smoothing : float
+        Degrees by which its histogram is smoothed.
+    hypotheses : float
+        Every peak of the histogram at this share of the highest or above is learned from, as an image of its own. At 1
+        an image has its dominant orientation alone, as in the paper. Features are those of the dominant orientation,
+        unless `transform` is given the orientations that `hypothesised` finds.
     **common
         The parameters of `ImageRBM` and `RBM`.
     """
@@ -100,6 +106,8 @@ class OrientedImageRBM(ImageRBM):
         orientation_scale: float = 2.0,
         orientation_weighting: str = "squared",
         orientation_binning: str = "shared",
+        orientation_smoothing: float = 0.0,
+        hypotheses: float = 1.0,
         **common: Any,
     ) -> None:
         super().__init__(hidden, **common)
@@ -107,11 +115,15 @@ class OrientedImageRBM(ImageRBM):
         self.orientation_scale = orientation_scale
         self.orientation_weighting = orientation_weighting
         self.orientation_binning = orientation_binning
+        self.orientation_smoothing = orientation_smoothing
+        self.hypotheses = hypotheses
 
     def check_settings(self) -> None:
         """Raise an `InputError` for the first setting that is out of range."""
         super().check_settings()
         self.orientation_estimator()
+        if not 0 < self.hypotheses <= 1:
+            raise InputError(f"hypotheses must be above 0 and at most 1, not {self.hypotheses}")
 
     def orientation_estimator(self) -> OrientationEstimator:
         """The estimator with this model's settings."""
@@ -121,13 +133,32 @@ class OrientedImageRBM(ImageRBM):
             scale=self.orientation_scale,
             weighting=self.orientation_weighting,
             binning=self.orientation_binning,
+            smoothing=self.orientation_smoothing,
         )
+
+    def hypothesised(self, X: Any) -> tuple[Orientations, Orientations]:
+        """Every orientation that each of n images may have, as pairs of the image's row and the orientation.
+
+        Returns
+        -------
+        rows : (m,) array, ascending, m ≥ n
+        orientations : (m,) array
+            The dominant one of an image comes first.
+        """
+        return self.orientation_estimator().hypotheses(np.asarray(X, dtype=np.float32), self.hypotheses)
 
     def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
         """Images turned by -φ_s, so that their dominant orientation is 0°."""
         index = self._orientations(images, orientations)
         turned: Images = self._turning().turn(images, (-index) % self.rotations)
         return turned
+
+    def _learned_from(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+        """Images once for each of their hypotheses; orientations that are given have no others."""
+        if orientations is not None or self.hypotheses == 1:
+            return images, orientations
+        rows, index = self.hypothesised(images)
+        return images[rows], index
 
     def _orientations(self, images: Images, given: Orientations | None) -> Orientations:
         """The orientations that were given, checked, or else the estimated ones."""

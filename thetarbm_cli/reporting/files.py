@@ -81,6 +81,21 @@ class Report:
         return lines
 
 
+def _shown(numbers: Numbers, names: Sequence[str]) -> list[str]:
+    """The tables with something to show: what is run on request needs records of its own, or to be asked for alone."""
+    usual = {
+        record.run for cell in numbers.cells if not cell.on_request for record in numbers.records.get(cell.name, [])
+    }
+
+    def has(name: str) -> bool:
+        cells = numbers.in_table(name)
+        if any(not cell.on_request for cell in cells) or list(names) == [name]:
+            return bool(cells)
+        return any(record.run not in usual for cell in cells for record in numbers.records.get(cell.name, []))
+
+    return [name for name in names if has(name)]
+
+
 def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str]) -> Report:
     """Build tables and verdicts from the records in a results folder.
 
@@ -96,7 +111,7 @@ def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str])
     return Report(
         profile,
         [*collected, *beside],
-        {each.source: [build(name, each) for name in names if each.in_table(name)] for each in [*collected, *beside]},
+        {each.source: [build(name, each) for name in _shown(each, names)] for each in [*collected, *beside]},
         [(numbers, judge(numbers, theory)) for numbers in collected],
         [(numbers, judge_carried(numbers)) for numbers in beside if numbers.records],
     )

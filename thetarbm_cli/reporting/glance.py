@@ -34,8 +34,10 @@ def glance(store: RunStore, record: RunRecord, suite: Suite) -> dict[str, Any]:
         "seed": record.seed,
         "settings": settings.parameters,
         "perturbation": settings.perturbation.model_dump() if settings.perturbation else None,
+        "svm": settings.svm.model_dump(exclude_defaults=True),
         "data": {
             **record.data,
+            "protocol": settings.data.protocol,
             "seed": settings.data.seed,
             "images": {name: getattr(settings.data, name) for name in ("train", "valid", "test")},
         },

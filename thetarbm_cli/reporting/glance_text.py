@@ -80,6 +80,7 @@ def _problems(sheet: dict[str, Any], show: Show) -> list[Part]:
 def _settings(sheet: dict[str, Any]) -> str:
     given = {**sheet["settings"]}
     given |= {f"perturbation.{name}": value for name, value in (sheet["perturbation"] or {}).items()}
+    given |= {f"svm.{name}": value for name, value in sheet["svm"].items()}
     if not given:
         return "all as by default"
     return ", ".join(f"{name} {_value(value)}" for name, value in given.items())
@@ -90,7 +91,8 @@ def _data(data: dict[str, Any]) -> str:
     text = sets["train"] if sets["train"] == sets["test"] else f"{sets['train']}, tested on {sets['test']}"
     taken = [f"{count} {name}" for name, count in data["images"].items() if count is not None]
     images = f"the first {', '.join(taken)} images" if taken else "all images"
-    return f"{text}, {images}, seed {data['seed']}, sha256 {data['test']['sha256'][:12]}…"
+    protocol = "" if data["protocol"] == "paper" else f", protocol {data['protocol']}"
+    return f"{text}, {images}{protocol}, seed {data['seed']}, sha256 {data['test']['sha256'][:12]}…"
 
 
 def _cells(names: list[str]) -> list[str]:

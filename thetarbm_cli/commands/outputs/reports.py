@@ -99,6 +99,8 @@ class Show(Output):
     settings: dict[str, Any]
     """Settings of the model that differ from the defaults."""
     perturbation: dict[str, Any] | None
+    svm: dict[str, float]
+    """C and γ of the RBF-SVM where they differ from the paper's."""
     data: dict[str, Any]
     cells: list[str]
     metrics: list[ShownNumber]

@@ -69,6 +69,7 @@ class TrainSettings(Output):
     data: dict[str, Any]
     parameters: dict[str, Any]
     perturbation: dict[str, Any] | None
+    svm: dict[str, float]
 
 
 class Train(Output):
