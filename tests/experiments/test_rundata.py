@@ -70,3 +70,17 @@ def test_record_names_the_file_but_not_its_folder(small_data: Path, tmp_path: Pa
     np.savez(own, images=images, labels=labels)
     described = load_data(tmp_path, DataSettings(source=str(own))).describe()
     assert {role["source"] for role in described.values()} == {"own.npz"}
+
+
+def test_the_protocol_says_what_is_learned_from_and_tested_on(small_data: Path) -> None:
+    parts = parts_of(small_data)
+    choice = load_data(small_data, DataSettings(protocol="choice"))
+    np.testing.assert_allclose(choice.train()[0], parts["train"][0], rtol=1e-6)
+    np.testing.assert_allclose(choice.test()[0], parts["valid"][0], rtol=1e-6)
+    final = load_data(small_data, DataSettings(protocol="final"))
+    both = [np.concatenate([parts["train"][k], parts["valid"][k]]) for k in (0, 1)]
+    np.testing.assert_allclose(final.train()[0], both[0], rtol=1e-6)
+    np.testing.assert_array_equal(final.train()[1], both[1])
+    np.testing.assert_allclose(final.test()[0], parts["test"][0], rtol=1e-6)
+    with pytest.raises(InputError, match="learns from the validation images, so nothing can be chosen on them"):
+        final.valid()

@@ -6,7 +6,7 @@ from sklearn.svm import SVC
 
 from tests.measures.digits import digits, sigmoid_features
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.measures.svm import RBFClassifier, classify
+from thetarbm_cli.measures.svm import RBFClassifier, classify, judge
 from thetarbm_cli.measures.svm_predict import vote
 
 TRAIN, TEST = 1200, 4000
@@ -224,3 +224,25 @@ def test_settings_must_be_positive(value):
         RBFClassifier(gamma=value)
     with pytest.raises(InputError, match=r"cache_megabytes is .*positive"):
         RBFClassifier(cache_megabytes=value)
+
+
+def test_decisions_of_an_image_that_is_seen_in_several_ways_are_added_up():
+    generator = np.random.default_rng(5)
+    labels = np.repeat([2, 4, 7], 20)
+    features = generator.normal(size=(60, 4)).astype(np.float32) + labels[:, None] / 4
+    classifier = RBFClassifier(C=5.0, gamma=0.3).fit(features, labels)
+    rows = np.sort(np.concatenate([np.arange(15), generator.integers(15, size=12)]))
+    seen = generator.normal(size=(27, 4)).astype(np.float32) + 1
+    truth = generator.choice([2, 4, 7], size=15)
+    values = reference(features, labels, C=5.0, gamma=0.3).decision_function(seen)
+    wrong = 0
+    for image in range(15):
+        sums = values[rows == image].sum(axis=0)
+        votes = {2: 0, 4: 0, 7: 0}
+        for value, (first, second) in zip(sums, [(2, 4), (2, 7), (4, 7)], strict=True):
+            votes[first if value > 0 else second] += 1
+        wrong += max(votes, key=lambda label: votes[label]) != truth[image]
+    cut = int(np.searchsorted(rows, 6))
+    result = judge(classifier, [(seen[:cut], rows[:cut]), (seen[cut:], rows[cut:])], truth)
+    assert result.test_error_percent == pytest.approx(100 * wrong / 15)
+    assert np.sum(result.confusion) == 15

@@ -115,9 +115,9 @@ class BoltzmannEstimator(FittedMachine):
 
     def trainer(self, X: Any, *, orientations: Any = None) -> Trainer:
         """Fit what precedes the machine and give a trainer before its first epoch, as `fit` runs it."""
+        self.check_settings()
         images = self._check_images(X, reset=True)
         given = self._check_orientations(orientations, len(images))
-        self.check_settings()
         self._seed = _integer_seed(self.random_state)
         inputs, groups = self._fit_inputs(*self._learned_from(images, given))
         return self._trainer_on(inputs, groups, self._initial_parameters(inputs))

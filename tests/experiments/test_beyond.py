@@ -1,0 +1,103 @@
+"""What goes beyond the paper, from the settings to the numbers of a record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from tests.experiments.runs import Command, parts_of, record_of
+from thetarbm_cli.experiments.recorded import checked_record, model_of
+from thetarbm_cli.experiments.settings import RunSettings, resolve, run_id
+from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.measures.svm_fit import class_pairs
+from thetarbm_cli.models.local import LocalThetaRBM
+
+COMMITTED = Path(__file__).parents[2] / "results"
+LOCAL = ("train", "--model", "theta-local", "--profile", "tiny", "--seed", "1", "--json")
+SETTINGS = ("hypotheses=0.8", "rotations=24", "orientation_smoothing=15.0", "fields=500", "svm.C=3", "svm.gamma=0.05")
+
+
+def words(*settings: str) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def test_new_settings_leave_the_ids_of_committed_runs_as_they_were() -> None:
+    store = RunStore(COMMITTED)
+    place = Workplace(COMMITTED, store)
+    runs = store.identifiers()
+    assert len(runs) > 100
+    for run in runs:
+        assert checked_record(place, run).run == run
+
+
+def test_the_svm_and_the_protocol_are_part_of_a_run_s_id() -> None:
+    checksums = {"train": "a" * 64, "test": "a" * 64}
+    plain = resolve("theta")
+    same = resolve("theta", svm={"C": 10, "gamma": 0.02}, data={"protocol": "paper"})
+    others = [
+        resolve("theta", svm={"gamma": 0.05}),
+        resolve("theta", svm={"C": 1.0}),
+        resolve("theta", data={"protocol": "choice"}),
+        resolve("theta", data={"protocol": "final"}),
+    ]
+    assert run_id(plain, checksums, 0) == run_id(same, checksums, 0)
+    assert len({run_id(each, checksums, 0) for each in (plain, *others)}) == 5
+    for each in others:
+        assert RunSettings.model_validate_json(each.model_dump_json()) == each
+
+
+@pytest.mark.parametrize("protocol", ["paper", "choice", "final"])
+def test_error_of_several_orientations_is_that_of_svc_on_summed_decisions(
+    thetarbm: Command, tmp_path: Path, small_data: Path, protocol: str
+) -> None:
+    results = tmp_path / "results"
+    run = thetarbm(*LOCAL, *words(*SETTINGS, f"data.protocol={protocol}")).json["run"]
+    row = thetarbm("evaluate", run, "--json").json["runs"][0]
+    place = Workplace(small_data, RunStore(results))
+    model = model_of(place, checked_record(place, run))
+    assert isinstance(model, LocalThetaRBM)
+    shown = thetarbm("show", run, "--json").json
+    assert shown["svm"] == {"C": 3.0, "gamma": 0.05}
+    parts = parts_of(small_data)
+    train, test = parts["train"], parts["valid" if protocol == "choice" else "test"]
+    if protocol == "final":
+        train = np.concatenate([train[0], parts["valid"][0]]), np.concatenate([train[1], parts["valid"][1]])
+    rows, index = model.hypothesised(train[0])
+    machine = SVC(C=3.0, gamma=0.05, decision_function_shape="ovo")
+    machine.fit(model.transform(train[0][rows], orientations=index).astype(np.float64), train[1][rows])
+    rows, index = model.hypothesised(test[0])
+    assert len(rows) > len(test[0])
+    values = machine.decision_function(model.transform(test[0][rows], orientations=index).astype(np.float64))
+    wrong = 0
+    for image, label in enumerate(test[1]):
+        sums = values[rows == image].sum(axis=0)
+        votes = np.zeros(10, dtype=int)
+        for value, (first, second) in zip(sums, class_pairs(10), strict=True):
+            votes[first if value > 0 else second] += 1
+        wrong += int(votes.argmax()) != label
+    assert row["test_error_percent"] == pytest.approx(100 * wrong / len(test[1]), abs=0.5)
+    assert record_of(results, run)["metrics"]["svm"]["C"] == 3.0
+    # Nine turns by Δ = 20° and 40° more each, however many orientations the model knows.
+    assert 0 < row["gamma_test"] < 1.2
+
+
+def test_nothing_is_chosen_on_images_that_were_learned_from(thetarbm: Command) -> None:
+    run = thetarbm(*LOCAL, *words(*SETTINGS, "data.protocol=final")).json["run"]
+    thetarbm("evaluate", run, "--grid-search").assert_refused("learns from the validation images", "protocol=choice")
+
+
+@pytest.mark.parametrize(
+    ("setting", "words_"),
+    [
+        ("svm.C=0", "setting svm.C"),
+        ("svm.gamma=-1", "setting svm.gamma"),
+        ("svm.width=1", "setting svm.width"),
+        ("data.protocol=cheat", "setting data.protocol"),
+    ],
+)
+def test_wrong_settings_are_named(thetarbm: Command, setting: str, words_: str) -> None:
+    thetarbm(*LOCAL[:-1], "--set", setting).assert_refused(words_)

@@ -1,0 +1,200 @@
+"""The local θ-RBM against loops over images, fields and cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.rotation import rotation_matrix
+from thetarbm_cli.models import RBM, LocalThetaRBM
+from thetarbm_cli.models.grid import FieldGrid
+
+SMALL: dict[str, Any] = {"hidden": 5, "field": 4, "pooling": 2, "fields": 300, "epochs": 3, "rotations": 12}
+
+
+def pictures(count: int = 30, side: int = 9) -> NDArray[np.float32]:
+    return np.random.default_rng(side).random((count, side * side), dtype=np.float32)
+
+
+def turned_back(model: LocalThetaRBM, image: NDArray[np.float32], orientation: int) -> NDArray[np.float32]:
+    operator = rotation_matrix(model.size_, -360.0 * orientation / model.rotations)
+    return np.asarray(operator @ image).reshape(model.size_, model.size_)
+
+
+def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientation: int) -> NDArray[np.float64]:
+    """The mean of σ(b + w·(x - m)/s) over the fields of each cell, one field and one unit after the other."""
+    picture = turned_back(model, image, orientation)
+    standard = model._standardiser
+    corners = list(range(0, model.size_ - model.field + 1, model.stride))
+    edges = np.round(np.linspace(0, len(corners), model.pooling + 1)).astype(int)
+    sums = np.zeros((model.pooling, model.pooling, model.hidden))
+    counts = np.zeros((model.pooling, model.pooling, 1))
+    for i, top in enumerate(corners):
+        for j, left in enumerate(corners):
+            field = picture[top : top + model.field, left : left + model.field].ravel()
+            if standard is not None:
+                field = (field - standard.mean_[0]) / standard.scale_[0]
+            drive = model.hidden_bias_ + model.weights_ @ field
+            cell = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, j, side="right") - 1
+            sums[cell] += 1 / (1 + np.exp(-drive.astype(np.float64)))
+            counts[cell] += 1
+    return np.asarray((sums / counts).reshape(-1))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"stride": 1, "pooling": 3}, {"visible": "bernoulli"}, {"floor": 0.2, "field": 5}, {"pooling": 1}],
+    ids=str,
+)
+def test_features_equal_loops_over_fields_and_cells(settings: dict[str, Any]) -> None:
+    images = pictures()
+    model = LocalThetaRBM(**{**SMALL, **settings}).fit(images)
+    orientations = model.orientation_estimator()(images)
+    expected = [feature_by_loops(model, image, s) for image, s in zip(images, orientations, strict=True)]
+    features = model.transform(images)
+    assert features.dtype == np.float32
+    np.testing.assert_allclose(features, expected, rtol=0, atol=2e-6)
+    assert len(model.get_feature_names_out()) == features.shape[1]
+
+
+def test_given_orientations_are_taken() -> None:
+    images = pictures(6)
+    model = LocalThetaRBM(**SMALL).fit(images)
+    given_ = np.array([0, 3, 5, 7, 11, 1])
+    expected = [feature_by_loops(model, image, s) for image, s in zip(images, given_, strict=True)]
+    np.testing.assert_allclose(model.transform(images, orientations=given_), expected, rtol=0, atol=2e-6)
+
+
+def test_learning_is_that_of_an_rbm_on_the_drawn_fields() -> None:
+    images = pictures()
+    model = LocalThetaRBM(**SMALL).fit(images)
+    fields = model._drawn_fields(model.aligned(images))
+    assert fields.shape == (300, 16)
+    plain = RBM(hidden=5, epochs=3).fit(fields)
+    np.testing.assert_allclose(model.weights_, plain.weights_, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.hidden_bias_, plain.hidden_bias_, rtol=1e-5, atol=1e-6)
+
+
+def test_fields_that_are_learned_from_have_contrast_and_are_parts_of_images() -> None:
+    images = np.zeros((4, 100), dtype=np.float32)
+    images[:, 45] = [1, 0.5, 0.2, 1]
+    model = LocalThetaRBM(**{**SMALL, "rotations": 1, "epochs": 1}).fit(images)
+    fields = model._drawn_fields(images)
+    assert 0 < len(fields) <= 300
+    assert set(np.unique(fields.max(axis=1)).round(3)) == {0.5, 1.0}
+    assert (np.count_nonzero(fields, axis=1) == 1).all()
+
+
+def test_blank_images_are_learned_from_without_a_warning() -> None:
+    model = LocalThetaRBM(**SMALL).fit(np.zeros((3, 81), dtype=np.float32))
+    assert np.isfinite(model.transform(np.zeros((2, 81), dtype=np.float32))).all()
+
+
+def test_free_energy_is_the_sum_over_fields() -> None:
+    images = pictures(5)
+    model = LocalThetaRBM(**SMALL).fit(images)
+    index = model.orientation_estimator()(images)
+    standard = model._standardiser
+    assert standard is not None
+    for image, s, energy in zip(images, index, model.free_energy(images), strict=True):
+        picture = turned_back(model, image, s)
+        expected = 0.0
+        for top in range(0, 6, 2):
+            for left in range(0, 6, 2):
+                x = (picture[top : top + 4, left : left + 4].ravel() - standard.mean_[0]) / standard.scale_[0]
+                drive = model.hidden_bias_ + model.weights_ @ x
+                expected += 0.5 * ((x - model.visible_bias_[0]) ** 2).sum() - np.logaddexp(0, drive).sum()
+        assert energy == pytest.approx(expected, rel=1e-4)
+
+
+def test_reconstruction_is_the_mean_of_the_fields_turned_forth() -> None:
+    images = pictures(3, side=8)
+    model = LocalThetaRBM(**{**SMALL, "rotations": 4, "rotation": "permutation"}).fit(images)
+    index = model.orientation_estimator()(images)
+    aligned = model.aligned(images)
+    fields, _ = model._inputs(images, index)
+    assert fields.shape == (27, 16)
+    hidden = 1 / (1 + np.exp(-(model.hidden_bias_ + fields @ model.weights_.T)))
+    standard = model._standardiser
+    assert standard is not None
+    means = (model.visible_bias_[0] + hidden @ model.weights_) * standard.scale_[0] + standard.mean_[0]
+    total, count = np.zeros((3, 8, 8)), np.zeros((8, 8))
+    for place, (top, left) in enumerate((t, u) for t in (0, 2, 4) for u in (0, 2, 4)):
+        count[top : top + 4, left : left + 4] += 1
+        for image in range(3):
+            total[image, top : top + 4, left : left + 4] += means[9 * image + place].reshape(4, 4)
+    expected = model._turning().turn((total / count).reshape(3, 64).astype(np.float32), index)
+    np.testing.assert_allclose(model.reconstruct(images), expected, rtol=1e-4, atol=1e-5)
+    assert aligned.shape == images.shape
+
+
+@pytest.mark.no_device("places only")
+@settings(deadline=None, derandomize=True)
+@given(size=st.integers(3, 12), field=st.integers(2, 5), stride=st.integers(1, 3), data=st.data())
+def test_cells_share_all_fields_and_folding_undoes_taking(
+    size: int, field: int, stride: int, data: st.DataObject
+) -> None:
+    if field > size:
+        field = size
+    side = (size - field) // stride + 1
+    grid = FieldGrid(size, field, stride, data.draw(st.integers(1, side)))
+    assert grid.side == side
+    np.testing.assert_allclose(grid.pool.sum(axis=1), 1, rtol=1e-6)
+    assert (np.count_nonzero(grid.pool, axis=0) == 1).all()
+    images = np.random.default_rng(size).random((2, size * size), dtype=np.float32)
+    folded = grid.folded(images[:, grid.places])
+    covered = np.isin(np.arange(size * size), grid.places)
+    np.testing.assert_allclose(folded[:, covered], images[:, covered], rtol=1e-5)
+    assert not folded[:, ~covered].any()
+
+
+def test_everything_a_model_does_and_its_storage() -> None:
+    images = pictures()
+    model = LocalThetaRBM(**{**SMALL, "hypotheses": 0.7}).fit(images)
+    assert model.sample(2, gibbs_steps=2).shape == (2, 16)
+    copy = LocalThetaRBM(**{**SMALL, "hypotheses": 0.7}).load_arrays(model.to_arrays())
+    assert copy.size_ == 9
+    np.testing.assert_array_equal(copy.transform(images), model.transform(images))
+    before = model.weights_.copy()
+    model.partial_fit(images)
+    assert len(model.history_) == 4
+    assert not np.array_equal(before, model.weights_)
+
+
+def test_it_resumes_bit_for_bit() -> None:
+    images = pictures()
+    first = LocalThetaRBM(**{**SMALL, "epochs": 1}).fit(images)
+    resumed = LocalThetaRBM(**SMALL).fit(images, resume=first.state_)
+    np.testing.assert_array_equal(LocalThetaRBM(**SMALL).fit(images).weights_, resumed.weights_)
+
+
+@pytest.mark.no_device("refused before anything is computed")
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"field": 1}, "field must be 2 or above, not 1"),
+        ({"stride": 0}, "stride must be 1 or above, not 0"),
+        ({"pooling": 0}, "pooling must be 1 or above, not 0"),
+        ({"fields": 0}, "fields must be 1 or above, not 0"),
+        ({"hypotheses": 0.0}, "hypotheses must be above 0 and at most 1, not 0.0"),
+        ({"hypotheses": 1.5}, "hypotheses must be above 0 and at most 1, not 1.5"),
+        ({"orientation_smoothing": -1.0}, "smoothing of the orientations must be in 0..180"),
+        ({"variance": "learned"}, "variance must be one of fixed"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        LocalThetaRBM(**{**SMALL, **settings}).fit(pictures())
+
+
+@pytest.mark.no_device("refused before anything is computed")
+@pytest.mark.parametrize("settings", [{"field": 10}, {"pooling": 4}])
+def test_images_that_are_too_small_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="images of 9×9 pixels are too small for fields"):
+        LocalThetaRBM(**{**SMALL, **settings}).fit(pictures())
