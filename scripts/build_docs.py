@@ -26,7 +26,10 @@ from thetarbm_cli.reporting.verdicts import summary
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
-FILLED = (ROOT / "README.md", ROOT / "docs" / "reading.md", ROOT / "docs" / "reproduction.md")
+FILLED = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("reading.md", "reproduction.md", "beyond.md")),
+)
 
 # Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
 # <!-- evidence: NAME --> the evidence alone, <!-- table: NAME --> a table of the paper, and <!-- verdicts: all --> the
