@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -9,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
+from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of, write_prepared
 from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.commands import train as train_command
 from thetarbm_cli.commands.session import Session
 from thetarbm_cli.data.prepared import prepare
+from thetarbm_cli.data.sidecar import read_sidecar
 from thetarbm_cli.models.catalogue import defaults_of
 from thetarbm_cli.models.update import EpochRecord
 
@@ -268,6 +270,32 @@ def test_train_on_mnist(thetarbm: Command, tmp_path: Path) -> None:
         data = record_of(tmp_path / "results", sheet["run"])["data"]
         assert (data["train"]["dataset"], data["test"]["dataset"]) == (train_on, "mnist-rot")
     assert runs[0] != runs[1]
+
+
+def test_train_on_another_data_set(thetarbm: Command, tmp_path: Path, small_data: Path) -> None:
+    """Fashion-MNIST itself need not be here: a prepared file under the name of fashion-rot is what is loaded."""
+    digits = prepare(small_data)
+    turned = dataclasses.replace(digits, images=digits.images.transpose(0, 2, 1).copy())
+    sidecar = {**read_sidecar(digits.path), "dataset": "fashion-rot"}
+    write_prepared(turned, tmp_path / "data" / "fashion-rot-generated-seed0.npz", sidecar)
+    call = ("train", "--model", "rbm", "--profile", "tiny", "--train-on", "fashion-rot", "--json")
+    sheet = thetarbm(*call, data_dir=tmp_path / "data").json
+    data = record_of(tmp_path / "results", sheet["run"])["data"]
+    assert {role: each["dataset"] for role, each in data.items()} == {"train": "fashion-rot", "test": "fashion-rot"}
+    assert sheet["run"] != thetarbm("train", "--model", "rbm", "--profile", "tiny", "--json").json["run"]
+    assert thetarbm("show", sheet["run"], data_dir=tmp_path / "data").code == 0
+    assert thetarbm("evaluate", sheet["run"], data_dir=tmp_path / "data").code == 0
+
+
+def test_without_fashion_mnist_one_sentence_says_what_to_do(
+    thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THETARBM_FASHION_DIR", str(tmp_path / "empty"))
+    done = thetarbm("train", "--model", "rbm", "--train-on", "fashion-rot", data_dir=tmp_path / "data")
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+    assert done.err.startswith("error: the four files of Fashion-MNIST")
+    assert "dataset-fashion-mnist" in done.err
 
 
 def test_missing_data_is_prepared_and_said_so(

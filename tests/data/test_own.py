@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from thetarbm_cli.data.own import read_own
 from thetarbm_cli.errors import InputError
@@ -110,6 +111,15 @@ def test_without_a_split_one_is_drawn_from_the_seed(tmp_path: Path) -> None:
     assert not np.array_equal(split, read_own(path, seed=6)["split"])
     for label in range(3):
         assert np.bincount(split[label == LABELS]).tolist() == [6, 1, 3]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_split_is_independent_of_what_numpy_draws_from_the_same_seed(tmp_path: Path, seed: int) -> None:
+    """Images are often turned by angles of default_rng(seed): no part may have angles of its own."""
+    angles = np.random.default_rng(seed).uniform(0, 360, 3000)
+    path = save(tmp_path, images=np.zeros((3000, 4, 4), np.uint8), labels=np.arange(3000) % 10)
+    split = read_own(path, seed)["split"]
+    assert stats.kruskal(*(angles[split == part] for part in range(3))).pvalue > 0.01
 
 
 def test_too_few_images_to_split_are_refused(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dataset": "fashion"}, "unknown data set 'fashion': choose one of mnist-rot, mnist"),
+        ({"dataset": "fashion"}, "unknown data set 'fashion': choose one of mnist-rot, mnist, fashion-rot"),
         (
             {"source": "elsewhere"},
             "unknown source 'elsewhere': use generated, official, or the path of a .npz",
@@ -209,6 +209,7 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         ({"transpose": "maybe"}, "unknown transpose 'maybe'"),
         ({"archive": Path("x.zip")}, "use it with --source official"),
         ({"dataset": "mnist", "source": "official"}, "mnist ships inside the package"),
+        ({"dataset": "mnist", "archive": Path("x")}, "use it with --source official"),
         ({"source": "shipped"}, "mnist-rot is not shipped"),
     ],
 )

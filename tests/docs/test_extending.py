@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -30,6 +31,9 @@ def test_the_examples_run_block_by_block(folder: Path) -> None:
     for language, text in blocks(DOCS / "extending.md"):
         if language == "python":
             exec(compile(text, "extending.md", "exec"), namespace)
+        elif language == "yaml":
+            # The first line of a file says what it is called.
+            (folder / text.splitlines()[0].removeprefix("# ")).write_text(text, encoding="utf-8")
         else:
             assert language == "sh"
             for line in text.splitlines():
@@ -38,11 +42,12 @@ def test_the_examples_run_block_by_block(folder: Path) -> None:
                 outcome = call(Path("data"), Path("results"), *arguments)
                 assert outcome.code == 0, outcome.err
                 printed.append(outcome.out)
-    # Each example left what it says: two runs of the catalogue's models and one on own images.
-    models = sorted(run.rpartition("-")[0] for run in RunStore(folder / "results").identifiers())
-    assert models == ["averaged", "rbm", "theta"]
+    # Each example left what it says: two runs of the catalogue's models, one on own images, and a suite on them.
+    models = Counter(run.rpartition("-")[0] for run in RunStore(folder / "results").identifiers())
+    assert models == {"averaged": 1, "rbm": 1 + 4, "theta": 1 + 4, "pixels": 1, "aligned-pixels": 1}
     assert "digits" in printed[0]
     assert "test error" in printed[2]
+    assert "Table 1: test error of an RBF-SVM on digits.npz" in printed[-1]
     assert printed[4] == "features.npz: 1797 images × 50 features\n"
 
 

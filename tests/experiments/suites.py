@@ -54,7 +54,7 @@ experiments:
   - {name: third, label: third, model: rbm, measures: [error], parameters: {momentum: 0.5}}
 """
 
-SHA = {"generated": "a" * 64, "official": "b" * 64, "mnist": "d" * 64}
+SHA = {"generated": "a" * 64, "official": "b" * 64, "mnist": "d" * 64, "fashion-rot": "f" * 64}
 
 
 def write_suite(folder: Path, text: str = SMALL) -> Path:
@@ -67,10 +67,10 @@ def record_for(cell: Cell, seed: int = 0, *, source: str = "generated", **number
     """A record as a run of the cell would leave it, with these numbers."""
     settings = cell.settings()
     settings = settings.model_copy(update={"data": settings.data.model_copy(update={"source": source})})
-    learned, tested = SHA["mnist" if settings.data.train_on == "mnist" else source], SHA[source]
+    learned, tested = (SHA.get(dataset, SHA[source]) for dataset in (settings.data.train_on, settings.data.tested_on))
     data = {
         "train": {"dataset": settings.data.train_on, "source": source, "sha256": learned},
-        "test": {"dataset": "mnist-rot", "source": source, "sha256": tested},
+        "test": {"dataset": settings.data.tested_on, "source": source, "sha256": tested},
     }
     return RunRecord(
         algorithm=ALGORITHM,

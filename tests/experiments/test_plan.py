@@ -14,6 +14,7 @@ from thetarbm_cli.experiments.plan import PlannedRun, choose_cells, make_plan
 from thetarbm_cli.experiments.settings import run_id
 from thetarbm_cli.experiments.store import RunStore
 from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.suitefile import shipped_path
 
 
 @pytest.fixture
@@ -56,6 +57,14 @@ def test_names_choose_experiments_cells_and_patterns(cells: list[Cell]) -> None:
     assert [cell.name for cell in choose_cells(cells, ["*=0.3"])] == ["rbm/sparsity=0.3", "theta/sparsity=0.3"]
     with pytest.raises(InputError, match=r"no experiment or cell 'thta'; it has rbm, theta, again"):
         choose_cells(cells, ["rbm", "thta"])
+
+
+def test_a_table_names_all_of_its_cells() -> None:
+    shipped = load_suite(shipped_path(), check_settings=False).cells()
+    chosen = choose_cells(shipped, ["fashion"])
+    assert len(chosen) == 14
+    assert chosen == choose_cells(shipped, ["fashion-*"])
+    assert {cell.experiment for cell in choose_cells(shipped, ["mnist"])} == {"mnist-theta", "mnist-tirbm"}
 
 
 def test_what_waits_to_be_named_is_left_out(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.experiments.suites import write_suite
-from tests.reporting.numbers import numbers
+from tests.reporting.numbers import numbers_of
 from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.reporting.latex import escape, to_latex
 from thetarbm_cli.reporting.tables import TABLES, Table, build
@@ -76,7 +76,7 @@ def assert_well_formed(text: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_of_the_paper_are_well_formed(name: str) -> None:
-    text = to_latex(build(name, numbers()))
+    text = to_latex(build(name, numbers_of(name)))
     assert_well_formed(text)
     assert "\\usepackage{booktabs}" in text
     assert text.count("\\toprule") == text.count("\\bottomrule") == 1
@@ -123,7 +123,7 @@ def compiled(folder: Path, text: str) -> str:
 @pytest.mark.latex
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_of_the_paper_compile_and_fit_on_their_page(name: str, tmp_path: Path) -> None:
-    said = compiled(tmp_path, to_latex(build(name, numbers())))
+    said = compiled(tmp_path, to_latex(build(name, numbers_of(name))))
     for word in ("Overfull", "Missing character", "Font Warning"):
         assert word not in said
 

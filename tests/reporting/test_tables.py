@@ -8,7 +8,7 @@ from statistics import stdev
 import pytest
 
 from tests.experiments.suites import record_for, save
-from tests.reporting.numbers import CELLS, as_published, numbers, records
+from tests.reporting.numbers import CELLS, as_published, numbers, numbers_of, records
 from thetarbm_cli.experiments.cells import Cell
 from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
@@ -101,7 +101,7 @@ def test_both_evaluations_of_the_oriented_model_are_shown() -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_csv_has_every_value_with_full_precision(name: str) -> None:
-    table = build(name, numbers())
+    table = build(name, numbers_of(name))
     rows = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert [float(row["mean"]) for row in rows] == [value.mean for value in table.values]
     assert [float(row["published"]) if row["published"] else None for row in rows] == [
@@ -161,7 +161,8 @@ def test_written_files_are_current_until_records_change(tmp_path: Path) -> None:
     files = make_report(tmp_path, suite, "paper", TABLES).files(
         tmp_path / "tables", tmp_path, ["markdown", "latex", "csv"]
     )
-    assert len(files) == 3 * len(TABLES) + 1
+    # All but the one on another data set, which has no records.
+    assert len(files) == 3 * (len(TABLES) - 1) + 1
     assert outdated(files) == list(files)
     write(files)
     assert outdated(files) == []

@@ -20,7 +20,9 @@ ROTATED_SPLIT = {TRAIN: 10_000, VALID: 2_000, TEST: 50_000}
 MNIST_SPLIT = {TRAIN: 10_000, VALID: 2_000, TEST: TEST_IMAGES}
 
 # Keeps data sets made from one seed independent of each other; the numbers are part of every prepared file.
-MNIST_ROT_STREAM, MNIST_STREAM, FASHION_ROT_STREAM = 0, 1, 2
+# Stream 0 of a seed is also what numpy.random.default_rng(seed) gives, from which users may have made their images:
+# their split has a stream of its own.
+MNIST_ROT_STREAM, MNIST_STREAM, FASHION_ROT_STREAM, OWN_STREAM = 0, 1, 2, 3
 
 Arrays = dict[str, NDArray[np.generic]]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.generated import Arrays, raw_numbers
+from thetarbm_cli.data.generated import OWN_STREAM, Arrays, raw_numbers
 from thetarbm_cli.data.npz import read_untrusted
 from thetarbm_cli.data.splits import PARTS, TEST, TRAIN, draw_split
 from thetarbm_cli.errors import InputError
@@ -47,7 +47,7 @@ def read_own(path: Path, seed: int = 0) -> Arrays:
     if "split" in arrays:
         split = _check_split(arrays["split"], len(images), path)
     else:
-        split = draw_split(labels, raw_numbers(len(labels), seed))
+        split = draw_split(labels, raw_numbers(len(labels), seed, OWN_STREAM))
     _check_parts(labels, split, path)
     return {"images": images, "labels": labels, "split": split}
 

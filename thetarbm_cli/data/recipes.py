@@ -31,6 +31,7 @@ LARGEST_SEED = 2**32 - 1
 # Names of the ways in which arrays are made; another name makes older files outdated.
 ROTATED_METHOD = "PCG64 raw numbers, IEEE bilinear turns, uint8"
 MNIST_METHOD = "PCG64 raw numbers"
+OWN_METHOD = "split by PCG64 raw numbers of stream 3"
 
 logger = logging.getLogger("thetarbm")
 
@@ -147,7 +148,7 @@ def _own(source: str, seed: int) -> Recipe:
     if not path.is_file():
         raise InputError(f"unknown source {source!r}: use generated, official, or the path of a .npz file")
     checksum = storage.sha256_of_file(path)
-    wanted = {"file_sha256": checksum}
+    wanted = {"file_sha256": checksum, "method": OWN_METHOD}
     # The name becomes part of file names: plain characters only, and not too many.
     name = re.sub(r"[^\w.-]+", "_", path.stem)[:60]
 

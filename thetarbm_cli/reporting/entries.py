@@ -57,5 +57,4 @@ def caption(table: Table) -> str:
     several = any(value.deviation is not None for value in table.values)
     spread = "mean ± standard deviation over seeds" if several else "mean"
     beside = ", in brackets the paper's value" if any(value.published is not None for value in table.values) else ""
-    where = f"{table.source.dataset} {table.source}"
-    return f"{spread} ({seeds_text(table)}){beside}; profile {table.profile}, {where}"
+    return f"{spread} ({seeds_text(table)}){beside}; profile {table.profile}, {table.source.described}"

@@ -69,7 +69,7 @@ class Table:
     @property
     def title(self) -> str:
         """What it shows."""
-        return TITLES[self.name]
+        return TITLES[self.name].replace("mnist-rot", self.source.images)
 
     @property
     def values(self) -> list[Value]:

@@ -24,6 +24,16 @@ class Source:
     sha256: str
     dataset: str = "mnist-rot"
 
+    @property
+    def images(self) -> str:
+        """What is seen: the data set, or the user's own file."""
+        return self.name if self.name.endswith(".npz") else self.dataset
+
+    @property
+    def described(self) -> str:
+        """The images, where they come from, and their checksum."""
+        return str(self) if self.images == self.name else f"{self.dataset} {self}"
+
     def __str__(self) -> str:
         return f"{self.name} (sha256 {self.sha256[:12]}…)" if self.sha256 else self.name
 

@@ -166,7 +166,7 @@ def to_markdown(judged: list[tuple[Numbers, list[Verdict]]], profile: str) -> st
     for numbers, verdicts in judged:
         lines += [
             "",
-            f"## mnist-rot {numbers.source}, profile {profile}",
+            f"## {numbers.source.described}, profile {profile}",
             "",
             summary(verdicts),
         ]
