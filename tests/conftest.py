@@ -16,6 +16,9 @@ from thetarbm_cli.data.prepared import Prepared, prepare
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
+# A shell lets what it starts in the background ignore SIGINT; so would every process that a test starts and interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -92,20 +92,21 @@ def every_flip(content: bytes, places: Iterable[int]) -> Iterator[bytes]:
 def test_no_flipped_bit_of_a_header_changes_what_is_read(tmp_path: Path) -> None:
     # Larger than what zipfile reads ahead: a header that claims less than there is would hide the zip's checksum.
     path, array = tmp_path / "file.npz", np.arange(3000, dtype=np.float32).reshape(50, 60)
-    write_arrays(path, {"weights": array})
+    # More than one: what is changed in the list of arrays must not hide those that come after it.
+    arrays = {"weights": array, "increments": array + 1, "bias": array[0]}
+    write_arrays(path, arrays)
     whole = path.read_bytes()
-    start = whole.index(b"\x93NUMPY")
-    for damaged in every_flip(
-        whole, [*range(start), *range(start + 10, start + 70), *range(len(whole) - 100, len(whole))]
-    ):
+    start, listed = whole.index(b"\x93NUMPY"), whole.index(b"PK\x01\x02")
+    for damaged in every_flip(whole, [*range(start), *range(start + 10, start + 70), *range(listed, len(whole))]):
         path.write_bytes(damaged)
         try:
             found = read_arrays(path)
         except (OSError, ValueError):
             continue
+        assert found.keys() == arrays.keys()
         for name, read in found.items():
-            assert (name, read.dtype) == ("weights", array.dtype)
-            np.testing.assert_array_equal(read, array)
+            assert read.dtype == array.dtype
+            np.testing.assert_array_equal(read, arrays[name])
 
 
 @pytest.mark.parametrize(

@@ -53,11 +53,22 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
             # Nothing in such a file is compressed: no array in it can be larger than the file.
             largest = os.fstat(stream.fileno()).st_size
             names = [name.removesuffix(".npy") for name in archive.namelist()]
+            if len(names) != _claimed_count(stream):
+                raise ValueError("it does not have as many arrays as it says")
             return {name: read_array(archive, name, largest) for name in names}
     except (OSError, MemoryError, UnreadableArrayError):
         raise
     except Exception as error:  # foreign bytes can make zipfile and NumPy raise almost anything
         raise ValueError(f"it is not a whole .npz file ({error})") from error
+
+
+def _claimed_count(stream: IO[bytes]) -> int:
+    """How many members the end of a zip without a comment says there are.
+
+    zipfile does not compare: a changed byte in the list of members can make one entry swallow those after it.
+    """
+    stream.seek(-12, os.SEEK_END)
+    return int.from_bytes(stream.read(2), "little")
 
 
 def read_array(archive: zipfile.ZipFile, name: str, largest: int) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,23 @@ def test_four_processes_do_each_run_of_a_suite_once(
     for run in runs:
         assert written[f"os.rename results/runs/{run}/weights.npz"] == 1
         assert written[f"os.rename results/runs/{run}/run.json"] == 3
+
+
+def test_the_locks_of_a_killed_process_block_none_of_four(small_data: Path, tmp_path: Path) -> None:
+    start = tmp_path / "start"
+    shutil.copytree(small_data, start / "data")
+    (start / "suite.yaml").write_text(SUITE.replace("[0.3, 0.1]", "[0.3]"), encoding="utf-8")
+    stage = Stage.set_up(start, tmp_path / "stage")
+    # While it writes the first run, whose lock it holds.
+    killed = stage.spawn(RUN, kill_at=8)
+    assert finish(killed).code == -signal.SIGKILL
+    (lock,) = (stage.folder / "results" / "runs").glob("*/run.lock")
+    # As a program would that keeps its number in the file.
+    lock.write_text(f"{killed.pid}\n")
+    processes = [stage.spawn(RUN) for _ in range(4)]
+    assert [finish(process).code for process in processes] == [0] * 4
+    assert len(RunStore(stage.folder / "results").identifiers()) == 2
+    assert stage.temporary_files() == []
 
 
 def test_who_waited_for_the_checks_of_another_does_not_repeat_them(

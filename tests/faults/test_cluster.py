@@ -24,8 +24,9 @@ from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.work import Job
 
 RUN = ("run", *TINY)
-# Imported by each Python that is started with its folder on the path: thetarbm is not there.
+# Imported by each Python that is started with its folder on the path: thetarbm is not there, or is an older one.
 WITHOUT_PACKAGE = "import sys; sys.modules['thetarbm_cli'] = None"
+OLDER_PACKAGE = "import thetarbm_cli; thetarbm_cli.__version__ = '0.0.1'"
 
 
 @pytest.fixture
@@ -52,6 +53,22 @@ def test_a_cluster_of_another_version_is_refused_before_the_first_job(
     assert list((start / "results").rglob(".*")) == []
 
 
+def test_a_scheduler_that_does_not_answer_is_told_and_the_suite_is_made_without_it(
+    start: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(start)
+    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 1)
+    nobody = ("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9")
+    outcome = call(start / "data", start / "results", *RUN, *nobody)
+    assert outcome.code == 1
+    assert outcome.err.splitlines()[-1] == (
+        "error: no Dask scheduler answers at tcp://127.0.0.1:9; start one or check the address"
+    )
+    assert "Traceback" not in outcome.err
+    assert RunStore(start / "results").identifiers() == []
+    assert call(start / "data", start / "results", *RUN).code == 0
+
+
 class Parts:
     """A scheduler and a worker, each a process of its own."""
 
@@ -59,13 +76,13 @@ class Parts:
         self.folder = folder
         self.processes: list[subprocess.Popen[str]] = []
 
-    def start(self, *arguments: str, until: str, package: bool = True) -> re.Match[str]:
-        """Start one, and wait until its log has said something."""
-        hidden = self.folder / "hidden"
-        hidden.mkdir(exist_ok=True)
-        (hidden / "sitecustomize.py").write_text(WITHOUT_PACKAGE)
+    def start(self, *arguments: str, until: str, first: str) -> re.Match[str]:
+        """Start one that does something `first`, and wait until its log has said something."""
+        hooks = self.folder / f"hooks {len(self.processes)}"
+        hooks.mkdir()
+        (hooks / "sitecustomize.py").write_text(first)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("PYTHONPATH", "" if package else str(hidden))
+            patched.setenv("PYTHONPATH", str(hooks))
             process = subprocess.Popen(
                 [sys.executable, "-m", "dask", *arguments, "--no-dashboard"],
                 cwd=self.folder,
@@ -80,13 +97,13 @@ class Parts:
                 return found
         pytest.fail(f"dask {arguments[0]} ended")
 
-    def scheduler(self, package: bool = True) -> str:
+    def scheduler(self, first: str = "") -> str:
         arguments = ("scheduler", "--host", "127.0.0.1", "--port", "0")
-        return self.start(*arguments, until=r"Scheduler at: +(tcp://\S+)", package=package)[1]
+        return self.start(*arguments, until=r"Scheduler at: +(tcp://\S+)", first=first)[1]
 
-    def worker(self, scheduler: str, package: bool = True) -> None:
+    def worker(self, scheduler: str, first: str = "") -> None:
         arguments = ("worker", scheduler, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny")
-        self.start(*arguments, until="Registered to", package=package)
+        self.start(*arguments, until="Registered to", first=first)
 
 
 @contextmanager
@@ -131,12 +148,43 @@ def test_a_killed_scheduler_is_told_in_a_sentence_and_nothing_is_lost(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "found"), [(WITHOUT_PACKAGE, "has no thetarbm"), (OLDER_PACKAGE, "has thetarbm 0.0.1")]
+)
 @pytest.mark.parametrize("who", ["scheduler", "worker"])
-def test_who_lacks_the_package_is_named(who: str, start: Path, tmp_path: Path) -> None:
+def test_who_has_not_this_package_is_named(who: str, first: str, found: str, start: Path, tmp_path: Path) -> None:
     stage = Stage.set_up(start, tmp_path / "stage")
     with parts_in(tmp_path / "parts") as parts:
-        address = parts.scheduler(package=who != "scheduler")
-        parts.worker(address, package=who != "worker")
+        address = parts.scheduler(first if who == "scheduler" else "")
+        parts.worker(address, first if who == "worker" else "")
         outcome = finish(stage.spawn((*RUN, "--executor", "dask", "--scheduler", address), network=True))
-    outcome.assert_refused(f"the {who}", "has no thetarbm", "install the same on both", code=1)
+    outcome.assert_refused(f"the {who}", found, "install the same on both", code=1)
     assert RunStore(stage.folder / "results").identifiers() == []
+
+
+@pytest.mark.slow
+def test_an_older_worker_that_comes_late_refuses_and_a_newer_one_goes_on(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, stage = (Stage.set_up(start, tmp_path / name) for name in ("alone", "stage"))
+    with parts_in(tmp_path / "parts") as parts:
+        address = parts.scheduler()
+        command = (*RUN, "--executor", "dask", "--scheduler", address)
+        client = stage.spawn(command, network=True)
+        assert client.stderr is not None
+        while "has no workers yet" not in client.stderr.readline():
+            assert client.poll() is None
+        parts.worker(address, OLDER_PACKAGE)
+        outcome = finish(client)
+        assert outcome.code == 1
+        assert "a worker has thetarbm 0.0.1" in outcome.err
+        assert "Traceback" not in outcome.err
+        assert RunStore(stage.folder / "results").identifiers() == []
+        parts.processes[-1].kill()
+        parts.worker(address)
+        again = finish(stage.spawn(command, network=True))
+    assert again.code == 0
+    monkeypatch.chdir(alone.folder)
+    assert call(alone.folder / "data", alone.folder / "results", *RUN).code == 0
+    assert stage.contents() == alone.contents()
+    assert stage.temporary_files() == []

@@ -176,7 +176,7 @@ def test_the_folder_for_temporary_files_is_not_needed(
 # The same on real file systems. In a name space of mounts of its own: whoever is not root becomes root there.
 MOUNTED = """
 set -e
-mount -t tmpfs -o size=256k none small
+mount -t tmpfs -o size=2m none small
 mount -t tmpfs none other
 cp -r data other/data
 mount -o remount,ro other
@@ -212,11 +212,11 @@ def parts():
 
 train = ["train", "--model", "rbm", "--profile", "tiny"]
 ballast = Path("small/ballast")
-with ballast.open("wb") as stream:
+# Without a buffer, which would be written once more when the file is closed.
+with ballast.open("wb", buffering=0) as stream:
     try:
         while True:
             stream.write(bytes(1024))
-            stream.flush()
     except OSError:
         pass
 full = call(*train)

@@ -1,4 +1,4 @@
-"""One kill of each command; ``make test-kill`` has fifty.
+"""One kill of each command; ``make test-kills`` has fifty.
 
 Training alone is killed in ``tests/experiments/test_interruption.py``.
 """
