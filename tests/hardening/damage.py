@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,11 +133,26 @@ def cut_off(house: House) -> None:
 
 
 def flip(path: Path, seed: int = 0) -> None:
-    """Change one bit of one byte."""
+    """Change one bit of what a file says.
+
+    The headers of a zip have bits that say nothing, such as a date: ``tests/test_arrays.py`` tries each of them.
+    """
     content = bytearray(path.read_bytes())
-    place, bit = np.random.default_rng([seed, len(content)]).integers([len(content), 8])
+    first, size = 0, len(content)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            largest = max(archive.infolist(), key=lambda member: member.compress_size)
+        first, size = end_of_header(content, largest.header_offset), largest.compress_size
+    place, bit = np.random.default_rng([seed, len(content)]).integers([size, 8])
+    place += first
     content[place] ^= 1 << bit
     path.write_bytes(content)
+
+
+def end_of_header(content: bytes | bytearray, start: int) -> int:
+    """Where the content of a member begins whose header begins at `start`: its name and extra field lie between."""
+    name, extra = struct.unpack_from("<HH", content, start + 26)
+    return start + 30 + int(name) + int(extra)
 
 
 def truncate(path: Path) -> None:
