@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PARALLEL := -n auto --maxprocesses=4 --dist loadfile
 
-.PHONY: demo test test-slow test-latex browser test-browser test-wheel reproduce smoke schema docs lint format clean
+.PHONY: demo test test-slow test-kills test-memory test-lowest audit test-latex browser test-browser test-wheel reproduce smoke schema docs lint format clean
 
 demo: .venv/demo.stamp
 	./scripts/demo.sh $(BIN)/thetarbm
@@ -15,6 +15,22 @@ test: .venv/dev.stamp
 
 test-slow: .venv/dev.stamp
 	$(BIN)/python -m pytest -m slow
+
+# Fifty SIGKILLs at random moments of five commands, each followed by the same command: a table, in about seven minutes.
+test-kills: .venv/dev.stamp
+	$(BIN)/python -m tests.faults.kills 50
+
+# The peak of every command at the paper's sizes: a table, in about eleven minutes; exit code 1 if one has 3 GB or more.
+test-memory: .venv/dev.stamp
+	$(BIN)/python -m tests.faults.peaks
+
+# The tests once more, with the lowest versions that pyproject.toml allows.
+test-lowest: .venv-lowest/stamp
+	.venv-lowest/bin/python -m pytest $(PARALLEL)
+
+# Known vulnerabilities of what is installed; asks a service on the internet, and says so where it cannot be reached.
+audit: .venv/audit.stamp
+	$(BIN)/python scripts/audit.py
 
 # The LaTeX tables through a real TeX.
 test-latex: .venv/dev.stamp
@@ -70,9 +86,19 @@ format: .venv/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ .venv/demo.stamp
 
+.venv-lowest/stamp: pyproject.toml scripts/lowest_versions.py
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python scripts/lowest_versions.py test > .venv-lowest/constraints.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/constraints.txt --editable '.[test]'
+	@touch $@
+
+.venv/audit.stamp: .venv/dev.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.7'
+	@touch $@
+
 .venv/browser.stamp: .venv/dev.stamp
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
 	@touch $@
 
 clean:
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

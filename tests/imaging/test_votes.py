@@ -55,7 +55,8 @@ def plain_histogram(right, down, bins, weighting, shared):
 
 
 # Also no gradient at all, either zero, noise below the bound, exact diagonals and axes.
-components = st.sampled_from([0.0, -0.0, 1e-7, -1e-7, 1e-20, 0.25, -0.25]) | st.floats(-1, 1, width=32)
+special = [float(np.float32(value)) for value in (0.0, -0.0, 1e-7, -1e-7, 1e-20, 0.25, -0.25)]
+components = st.sampled_from(special) | st.floats(-1, 1, width=32)
 gradients = hnp.arrays(np.float32, (2, 3, 9), elements=components)
 
 

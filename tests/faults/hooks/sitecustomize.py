@@ -27,8 +27,10 @@ def watch(event: str, arguments: tuple[Any, ...]) -> None:
         note(f"{event} {arguments[1:]}")
         if not HAS_NETWORK:
             raise ConnectionRefusedError("no network here")
-    writes = event == "open" and isinstance(arguments[0], str | os.PathLike) and arguments[2] & WRITING
-    if writes or event in CHANGES:
+    # An open file may stand for its path, as when a lock gets its permissions: it was seen when it was opened.
+    if not arguments or not isinstance(arguments[0], str | os.PathLike):
+        return
+    if event in CHANGES or (event == "open" and arguments[2] & WRITING):
         path = os.path.abspath(arguments[1] if event == "os.rename" else arguments[0])
         makes_nothing = event == "os.mkdir" and os.path.isdir(path)
         if path.startswith(f"{FOLDER}{os.sep}") and not makes_nothing:
