@@ -38,6 +38,9 @@ def test_no_other_command_calls_a_network(stage: Stage, evaluated: Path) -> None
         f"features {run} --out features.npz",
         f"show {run}",
         "tables --profile tiny",
+        "figures --profile tiny learning-curves filters-theta",
+        "report --profile tiny",
+        "verify --rotations 4 --size 12",
         "clean --yes",
     )
     outcome = finish(stage.python(["-c", SCRIPT, *commands]))
