@@ -29,7 +29,7 @@ def judge(dependencies: list[dict[str, Any]]) -> tuple[int, str]:
         for each in known
         for found in each["vulns"]
     ]
-    lines.append(f"{len(lines)} known vulnerabilities in {len(known)} of {len(dependencies)} audited packages")
+    lines.append(f"{len(lines)} known vulnerabilities; {len(known)} of {len(dependencies)} packages were audited")
     if len(lines) > 1:
         return 1, "\n".join(lines)
     if len(known) == len(dependencies) > 0:

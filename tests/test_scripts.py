@@ -31,11 +31,11 @@ def test_a_requirement_without_a_lowest_version_is_named(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("told", "code", "words"),
     [
-        ([KNOWN], 0, "0 known vulnerabilities in 1 of 1 packages"),
+        ([KNOWN], 0, "0 known vulnerabilities; 1 of 1 packages were audited"),
         ([KNOWN, WEAK], 1, "jinja2 3.1.0: PYSEC-1, mended in 3.1.3"),
-        ([UNKNOWN, WEAK], 1, "1 known vulnerabilities in 1 of 2 packages"),
+        ([UNKNOWN, WEAK], 1, "1 known vulnerabilities; 1 of 2 packages were audited"),
         ([KNOWN, UNKNOWN], 2, "the others are not audited"),
-        ([UNKNOWN], 2, "0 known vulnerabilities in 0 of 1 packages"),
+        ([UNKNOWN], 2, "0 known vulnerabilities; 0 of 1 packages were audited"),
         ([], 2, "not audited"),
     ],
 )
