@@ -18,15 +18,20 @@ def training_bytes(model: str, parameters: dict[str, Any], images: int, pixels: 
 
     Weights are there four times: themselves, their increments, and a copy of both in a checkpoint. So are, for a batch,
     the hidden states of both phases, the sampled ones and what they are computed from. The images come as they are,
-    standardised and turned. The full tensor turns both phases of a batch every way.
+    standardised and turned. The full tensor turns both phases of a batch every way. With several orientations an image
+    there are up to about twice as many images, and local filters see fields of them, four drawn for each that is kept.
     """
     hidden, rotations = int(parameters["hidden"]), int(parameters.get("rotations", 1))
     batch = min(int(parameters["batch_size"]), images)
+    inputs = 3 * images * pixels * (2 if parameters.get("hypotheses", 1) < 1 else 1)
+    if model == "theta-local":
+        pixels = int(parameters["field"]) ** 2
+        inputs += 6 * int(parameters["fields"]) * pixels
     full = parameters.get("tensor") == "full"
     weights = hidden * pixels * (rotations if full else 1)
     states = batch * hidden * (rotations if model == "tirbm" else 1)
     turned = 2 * batch * rotations * pixels if full else 0
-    return FLOAT_BYTES * (4 * weights + 4 * states + 3 * images * pixels + turned)
+    return FLOAT_BYTES * (4 * weights + 4 * states + inputs + turned)
 
 
 def feature_bytes(images: int, units: int) -> int:
