@@ -30,7 +30,9 @@ def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(plac
     ratio = recorded.ratio()
     assert ratio.value == pytest.approx(second / 2 / 60)
     assert (ratio.unit, ratio.goal, ratio.met) == ("min", 30.0, True)
-    assert ratio.note == f"times of {WANTED} records by 2; seed by seed {120 * WANTED / 120:.1f}, {second / 120:.1f} min"
+    assert (
+        ratio.note == f"times of {WANTED} records by 2; seed by seed {120 * WANTED / 120:.1f}, {second / 120:.1f} min"
+    )
 
 
 def test_a_part_of_the_records_gives_no_figure(place):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import rotation_matrix
@@ -22,9 +23,10 @@ def pictures(count: int = 30, side: int = 9) -> NDArray[np.float32]:
     return np.random.default_rng(side).random((count, side * side), dtype=np.float32)
 
 
-def turned_back(model: LocalThetaRBM, image: NDArray[np.float32], orientation: int) -> NDArray[np.float32]:
+def turned_back(model: LocalThetaRBM, image: NDArray[np.float32], orientation: int) -> NDArray[np.float64]:
     operator = rotation_matrix(model.size_, -360.0 * orientation / model.rotations)
-    return np.asarray(operator @ image).reshape(model.size_, model.size_)
+    turned = np.asarray(operator @ image, dtype=np.float64).reshape(model.size_, model.size_)
+    return gaussian_filter(turned, model.blur, mode="constant", truncate=20) if model.blur else turned
 
 
 def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientation: int) -> NDArray[np.float64]:
@@ -49,7 +51,14 @@ def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientati
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"stride": 1, "pooling": 3}, {"visible": "bernoulli"}, {"floor": 0.2, "field": 5}, {"pooling": 1}],
+    [
+        {},
+        {"stride": 1, "pooling": 3},
+        {"visible": "bernoulli"},
+        {"floor": 0.2, "field": 5},
+        {"pooling": 1},
+        {"blur": 1.2},
+    ],
     ids=str,
 )
 def test_features_equal_loops_over_fields_and_cells(settings: dict[str, Any]) -> None:
@@ -181,6 +190,7 @@ def test_it_resumes_bit_for_bit() -> None:
         ({"field": 1}, "field must be 2 or above, not 1"),
         ({"stride": 0}, "stride must be 1 or above, not 0"),
         ({"pooling": 0}, "pooling must be 1 or above, not 0"),
+        ({"blur": -1.0}, "blur must be in 0..100 pixels, not -1.0"),
         ({"fields": 0}, "fields must be 1 or above, not 0"),
         ({"hypotheses": 0.0}, "hypotheses must be above 0 and at most 1, not 0.0"),
         ({"hypotheses": 1.5}, "hypotheses must be above 0 and at most 1, not 1.5"),

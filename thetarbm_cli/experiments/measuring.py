@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Backend
-from thetarbm_cli.experiments.memory import feature_bytes, refuse_too_large
+from thetarbm_cli.experiments.memory import refuse_too_large, svm_bytes
 from thetarbm_cli.experiments.rundata import RunData
 from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.training_run import perturbed_orientations
@@ -73,7 +73,7 @@ def measure_error(subject: Subject, *, own_pair: bool, search: bool) -> dict[str
     pairs = _pairs(subject, train[0], "svm")
     units = len(subject.model.get_feature_names_out())
     refuse_too_large(
-        feature_bytes(len(pairs.rows), units),
+        svm_bytes(len(pairs.rows), units),
         f"measuring {subject.record.run} with {units} features an image",
         "fewer hidden units or images need less",
     )

@@ -34,9 +34,9 @@ def training_bytes(model: str, parameters: dict[str, Any], images: int, pixels: 
     return FLOAT_BYTES * (4 * weights + 4 * states + inputs + turned)
 
 
-def feature_bytes(images: int, units: int) -> int:
-    """About how much the features of so many images take: the matrix, and once more while it is put together."""
-    return FLOAT_BYTES * 2 * images * units
+def svm_bytes(images: int, units: int) -> int:
+    """About how much an SVM on features of so many images takes: them, and both sides of its products in float64."""
+    return images * units * (2 * FLOAT_BYTES + 2 * 2 * FLOAT_BYTES)
 
 
 def machine_bytes() -> int:

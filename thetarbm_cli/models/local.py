@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thetarbm_cli.backend import Array, Backend, select_backend
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.orientation import LARGEST_SCALE
 from thetarbm_cli.models.activation import sigmoid
 from thetarbm_cli.models.grid import FieldGrid
 from thetarbm_cli.models.images import OrientedImageRBM
@@ -44,6 +45,9 @@ class LocalThetaRBM(OrientedImageRBM):
         Pixels from one field to the next when features are taken.
     pooling : int
         Features are means over a grid of pooling × pooling cells.
+    blur : float
+        Standard deviation in pixels of a Gaussian that images turned back are smoothed by; 0 for none. Turning blurs an
+        image a little, and small filters see that: what is smooth already changes less when it is turned.
     fields : int
         Fields with contrast that are drawn from the training images, at any place, to learn from.
     **common
@@ -75,6 +79,7 @@ class LocalThetaRBM(OrientedImageRBM):
         field: int = 8,
         stride: int = 2,
         pooling: int = 4,
+        blur: float = 0.0,
         fields: int = 40_000,
         **common: Any,
     ) -> None:
@@ -82,6 +87,7 @@ class LocalThetaRBM(OrientedImageRBM):
         self.field = field
         self.stride = stride
         self.pooling = pooling
+        self.blur = blur
         self.fields = fields
 
     def check_settings(self) -> None:
@@ -90,6 +96,13 @@ class LocalThetaRBM(OrientedImageRBM):
         for name, least in (("field", 2), ("stride", 1), ("pooling", 1), ("fields", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be {least} or above, not {getattr(self, name)}")
+        if not 0 <= self.blur <= LARGEST_SCALE:
+            raise InputError(f"blur must be in 0..{LARGEST_SCALE:g} pixels, not {self.blur}")
+
+    def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
+        """Images turned by -φ_s, so that their dominant orientation is 0°, and smoothed."""
+        turned = super().aligned(images, orientations)
+        return _smoothed(turned, self.size_, self.blur) if self.blur else turned
 
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Features of images: mean p(h = 1 | field) over each cell, (n, pooling² · H) in [0, 1], cell by cell."""
@@ -193,6 +206,14 @@ class LocalThetaRBM(OrientedImageRBM):
             weights = weights / self._standardiser.scale_
             bias = bias - weights @ self._standardiser.mean_[0]
         return backend.asarray(np.ascontiguousarray(weights.T)), backend.asarray(bias)
+
+
+def _smoothed(images: Images, side: int, blur: float) -> Images:
+    """Images (n, V) smoothed by a Gaussian along rows and columns; what is outside is as dark as a digit's border."""
+    steps = np.subtract.outer(np.arange(side), np.arange(side))
+    along = np.exp(-0.5 * (steps / blur) ** 2) / np.exp(-0.5 * (np.arange(-side, side + 1) / blur) ** 2).sum()
+    kernel = along.astype(np.float32)
+    return np.ascontiguousarray((kernel @ images.reshape(-1, side, side) @ kernel).reshape(len(images), -1))
 
 
 def _pooled(backend: Backend, images: Array, places: Array, pool: Array, weights: Array, bias: Array) -> Array:
