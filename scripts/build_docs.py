@@ -26,10 +26,8 @@ from thetarbm_cli.reporting.verdicts import summary
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
-FILLED = (
-    ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("reading.md", "reproduction.md", "beyond.md")),
-)
+PAGES = ("reading", "reproduction", "fashion", "beyond")
+FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 
 # Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
 # <!-- evidence: NAME --> the evidence alone, <!-- table: NAME --> a table of the paper, and <!-- verdicts: all --> the
@@ -63,9 +61,12 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
         if kind == "table":
             # Of several sources of the same data set, the first counts.
             built = {each.name: each for tables in reversed(report.tables.values()) for each in tables}
+            if name not in built:
+                return f"No records yet: `thetarbm run {name}` makes them."
             return to_markdown(built[name]).replace("## ", "### ", 1).rstrip("\n")
         if kind == "verdicts":
-            return summary((report.carried if name == "fashion" else report.verdicts)[0][1])
+            judged = report.carried if name == "fashion" else report.verdicts
+            return summary(judged[0][1]) if judged else f"No records yet: `thetarbm run {name}` makes them."
         if name not in assumptions:
             sys.exit(f"a page asks for the assumption {name!r}, which the suite does not have")
         taken = assumptions[name]

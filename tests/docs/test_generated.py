@@ -32,7 +32,7 @@ def test_the_pages_are_current(build_docs: ModuleType) -> None:
     made = build_docs.pages()
     assert set(made) == {
         DOCS.parent / "README.md",
-        *(DOCS / f"{name}.md" for name in ("cli", "reading", "reproduction")),
+        *(DOCS / f"{name}.md" for name in ("cli", "reading", "reproduction", "fashion")),
     }
     assert outdated(made) == [], "run make docs"
 
@@ -99,6 +99,9 @@ def test_tables_and_verdicts_come_from_the_records(build_docs: ModuleType, tmp_p
         "— (10.85)",
     ]
     assert block("verdicts", "all").count("*no data*") == len(CLAIMS)
+    # What is run on request may have no records.
+    for kind in ("table", "verdicts"):
+        assert block(kind, "fashion") == "No records yet: `thetarbm run fashion` makes them."
 
 
 def test_text_outside_the_blocks_stays(build_docs: ModuleType) -> None:
