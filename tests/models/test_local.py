@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.ndimage import gaussian_filter
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import rotation_matrix
@@ -25,8 +24,7 @@ def pictures(count: int = 30, side: int = 9) -> NDArray[np.float32]:
 
 def turned_back(model: LocalThetaRBM, image: NDArray[np.float32], orientation: int) -> NDArray[np.float64]:
     operator = rotation_matrix(model.size_, -360.0 * orientation / model.rotations)
-    turned = np.asarray(operator @ image, dtype=np.float64).reshape(model.size_, model.size_)
-    return gaussian_filter(turned, model.blur, mode="constant", truncate=20) if model.blur else turned
+    return np.asarray(operator @ image, dtype=np.float64).reshape(model.size_, model.size_)
 
 
 def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientation: int) -> NDArray[np.float64]:
@@ -40,6 +38,8 @@ def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientati
     for i, top in enumerate(corners):
         for j, left in enumerate(corners):
             field = picture[top : top + model.field, left : left + model.field].ravel()
+            if model.contrast:
+                field = (field - field.mean()) / np.sqrt(field.var() + model.contrast)
             if standard is not None:
                 field = (field - standard.mean_[0]) / standard.scale_[0]
             drive = model.hidden_bias_ + model.weights_ @ field
@@ -57,7 +57,7 @@ def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientati
         {"visible": "bernoulli"},
         {"floor": 0.2, "field": 5},
         {"pooling": 1},
-        {"blur": 1.2},
+        {"contrast": 0.05},
     ],
     ids=str,
 )
@@ -100,8 +100,9 @@ def test_fields_that_are_learned_from_have_contrast_and_are_parts_of_images() ->
     assert (np.count_nonzero(fields, axis=1) == 1).all()
 
 
-def test_blank_images_are_learned_from_without_a_warning() -> None:
-    model = LocalThetaRBM(**SMALL).fit(np.zeros((3, 81), dtype=np.float32))
+@pytest.mark.parametrize("contrast", [0.0, 0.01])
+def test_blank_images_are_learned_from_without_a_warning(contrast: float) -> None:
+    model = LocalThetaRBM(**SMALL, contrast=contrast).fit(np.zeros((3, 81), dtype=np.float32))
     assert np.isfinite(model.transform(np.zeros((2, 81), dtype=np.float32))).all()
 
 
@@ -141,6 +142,15 @@ def test_reconstruction_is_the_mean_of_the_fields_turned_forth() -> None:
     expected = model._turning().turn((total / count).reshape(3, 64).astype(np.float32), index)
     np.testing.assert_allclose(model.reconstruct(images), expected, rtol=1e-4, atol=1e-5)
     assert aligned.shape == images.shape
+
+
+def test_reconstruction_gives_back_the_contrast_of_a_field() -> None:
+    images = pictures(3)
+    model = LocalThetaRBM(**{**SMALL, "contrast": 0.01, "rotations": 1, "stride": 5, "pooling": 2, "field": 4})
+    bright, dark = model.fit(images).reconstruct(images), model.reconstruct(images / 2)
+    # Half as bright is seen as nearly the same field, and comes back half as bright.
+    covered = bright != 0
+    np.testing.assert_allclose(dark[covered], bright[covered] / 2, rtol=0.25, atol=0.05)
 
 
 @pytest.mark.no_device("places only")
@@ -190,7 +200,7 @@ def test_it_resumes_bit_for_bit() -> None:
         ({"field": 1}, "field must be 2 or above, not 1"),
         ({"stride": 0}, "stride must be 1 or above, not 0"),
         ({"pooling": 0}, "pooling must be 1 or above, not 0"),
-        ({"blur": -1.0}, "blur must be in 0..100 pixels, not -1.0"),
+        ({"contrast": -1.0}, "contrast must be 0 or above, not -1.0"),
         ({"fields": 0}, "fields must be 1 or above, not 0"),
         ({"hypotheses": 0.0}, "hypotheses must be above 0 and at most 1, not 0.0"),
         ({"hypotheses": 1.5}, "hypotheses must be above 0 and at most 1, not 1.5"),

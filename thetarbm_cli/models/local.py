@@ -8,6 +8,7 @@ whole image, still turns all filters together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from thetarbm_cli.backend import Array, Backend, select_backend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.orientation import LARGEST_SCALE
 from thetarbm_cli.models.activation import sigmoid
 from thetarbm_cli.models.grid import FieldGrid
 from thetarbm_cli.models.images import OrientedImageRBM
@@ -45,9 +45,9 @@ class LocalThetaRBM(OrientedImageRBM):
         Pixels from one field to the next when features are taken.
     pooling : int
         Features are means over a grid of pooling × pooling cells.
-    blur : float
-        Standard deviation in pixels of a Gaussian that images turned back are smoothed by; 0 for none. Turning blurs an
-        image a little, and small filters see that: what is smooth already changes less when it is turned.
+    contrast : float
+        Each field x is seen as (x - mean) / √(variance + contrast), over its own pixels; at 0, as it is. Turning blurs
+        an image a little, which weakens the contrast of its fields more than it changes their shape.
     fields : int
         Fields with contrast that are drawn from the training images, at any place, to learn from.
     **common
@@ -79,7 +79,7 @@ class LocalThetaRBM(OrientedImageRBM):
         field: int = 8,
         stride: int = 2,
         pooling: int = 4,
-        blur: float = 0.0,
+        contrast: float = 0.0,
         fields: int = 40_000,
         **common: Any,
     ) -> None:
@@ -87,7 +87,7 @@ class LocalThetaRBM(OrientedImageRBM):
         self.field = field
         self.stride = stride
         self.pooling = pooling
-        self.blur = blur
+        self.contrast = contrast
         self.fields = fields
 
     def check_settings(self) -> None:
@@ -96,13 +96,8 @@ class LocalThetaRBM(OrientedImageRBM):
         for name, least in (("field", 2), ("stride", 1), ("pooling", 1), ("fields", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be {least} or above, not {getattr(self, name)}")
-        if not 0 <= self.blur <= LARGEST_SCALE:
-            raise InputError(f"blur must be in 0..{LARGEST_SCALE:g} pixels, not {self.blur}")
-
-    def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
-        """Images turned by -φ_s, so that their dominant orientation is 0°, and smoothed."""
-        turned = super().aligned(images, orientations)
-        return _smoothed(turned, self.size_, self.blur) if self.blur else turned
+        if not 0 <= self.contrast < math.inf:
+            raise InputError(f"contrast must be 0 or above, not {self.contrast}")
 
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Features of images: mean p(h = 1 | field) over each cell, (n, pooling² · H) in [0, 1], cell by cell."""
@@ -118,7 +113,7 @@ class LocalThetaRBM(OrientedImageRBM):
             rows = slice(first, first + CHUNK)
             device = backend.asarray(self.aligned(images[rows], None if given is None else given[rows]))
             parts = [
-                _pooled(backend, device[start : start + _BLOCK], places, pool, weights, bias)
+                _pooled(backend, device[start : start + _BLOCK], self.contrast, places, pool, weights, bias)
                 for start in range(0, len(device), _BLOCK)
             ]
             result[rows] = backend.to_host(backend.xp.concatenate(parts))
@@ -127,19 +122,27 @@ class LocalThetaRBM(OrientedImageRBM):
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Free energy of images, (n,): the sum over their fields, low where the model finds them likely."""
         machine = self._fitted_machine()
-        inputs, count, _ = self._all_fields(X, orientations)
+        images = self._check_images(X, reset=False)
+        count = len(images)
+        inputs, _ = self._inputs(images, self._check_orientations(orientations, count))
         energy = machine.backend.to_host(machine.free_energy(machine.backend.asarray(inputs), None))
         return np.asarray(energy.reshape(count, -1).sum(axis=1))
 
     def reconstruct(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Images (n, V) from one pass of every field up and down, the mean where fields overlap."""
         machine = self._fitted_machine()
-        inputs, count, index = self._all_fields(X, orientations)
-        fields = machine.backend.asarray(inputs)
+        images = self._check_images(X, reset=False)
+        index = self._orientations(images, self._check_orientations(orientations, len(images)))
+        fields = machine.backend.asarray(self._inputs(images, index)[0])
         hidden = machine.interaction.probabilities(machine.visible.drive(fields, None), None)
         means = machine.visible.mean(machine.interaction.field(hidden, None), None)
         values = self._unstandardised(machine.backend.to_host(means))
-        aligned = self._grid().folded(values.reshape(count, -1, self.field**2))
+        values = values.reshape(len(images), -1, self.field**2)
+        if self.contrast:
+            seen = self.aligned(images, index)[:, self._grid().places]
+            _, mean, spread = _contrasted(np, seen, self.contrast)
+            values = values * spread + mean
+        aligned = self._grid().folded(values)
         turned: Images = self._turning().turn(aligned, index)
         return turned
 
@@ -177,14 +180,12 @@ class LocalThetaRBM(OrientedImageRBM):
 
     def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         """All fields of all images, (n · places, field²), one image after the other."""
-        fields = self.aligned(images, orientations)[:, self._grid().places]
-        return self._standardised(fields.reshape(-1, self.field**2)), None
+        fields = self.aligned(images, orientations)[:, self._grid().places].reshape(-1, self.field**2)
+        return self._standardised(self._seen(fields)), None
 
-    def _all_fields(self, X: Any, orientations: Any) -> tuple[Images, int, Orientations]:
-        """The inputs of images, their number and their orientations."""
-        images = self._check_images(X, reset=False)
-        index = self._orientations(images, self._check_orientations(orientations, len(images)))
-        return self._inputs(images, index)[0], len(images), index
+    def _seen(self, fields: Images) -> Images:
+        """Fields as filters see them, before they are standardised."""
+        return _contrasted(np, fields, self.contrast)[0] if self.contrast else fields
 
     def _drawn_fields(self, aligned: Images) -> Images:
         """Fields with contrast from random places, (at most `fields`, field²); any fields if there are none such."""
@@ -194,7 +195,7 @@ class LocalThetaRBM(OrientedImageRBM):
         images = random.integers(len(aligned), size=draws)
         drawn = aligned[images[:, None], everywhere.places[random.integers(everywhere.side**2, size=draws)]]
         lively = drawn[drawn.max(axis=1) - drawn.min(axis=1) > _CONTRAST]
-        return (lively if len(lively) else drawn)[: self.fields]
+        return self._seen((lively if len(lively) else drawn)[: self.fields])
 
     def _grid(self) -> FieldGrid:
         return FieldGrid(self.size_, self.field, self.stride, self.pooling)
@@ -208,18 +209,23 @@ class LocalThetaRBM(OrientedImageRBM):
         return backend.asarray(np.ascontiguousarray(weights.T)), backend.asarray(bias)
 
 
-def _smoothed(images: Images, side: int, blur: float) -> Images:
-    """Images (n, V) smoothed by a Gaussian along rows and columns; what is outside is as dark as a digit's border."""
-    steps = np.subtract.outer(np.arange(side), np.arange(side))
-    along = np.exp(-0.5 * (steps / blur) ** 2) / np.exp(-0.5 * (np.arange(-side, side + 1) / blur) ** 2).sum()
-    kernel = along.astype(np.float32)
-    return np.ascontiguousarray((kernel @ images.reshape(-1, side, side) @ kernel).reshape(len(images), -1))
+def _contrasted(xp: Any, fields: Array, contrast: float) -> tuple[Array, Array, Array]:
+    """Fields (..., field²) centred and divided by their spread, and what was taken off and divided by, (..., 1)."""
+    mean = fields.mean(axis=-1, keepdims=True)
+    centred = fields - mean
+    spread = xp.sqrt((centred * centred).mean(axis=-1, keepdims=True) + xp.float32(contrast))
+    centred /= spread
+    return centred, mean, spread
 
 
-def _pooled(backend: Backend, images: Array, places: Array, pool: Array, weights: Array, bias: Array) -> Array:
+def _pooled(
+    backend: Backend, images: Array, contrast: float, places: Array, pool: Array, weights: Array, bias: Array
+) -> Array:
     """Features (n, cells · H) of a few images that are turned back."""
     xp = backend.xp
     fields = xp.take(images, places, axis=1)
+    if contrast:
+        fields, _, _ = _contrasted(xp, fields, contrast)
     drives = xp.matmul(fields.reshape(-1, fields.shape[2]), weights)
     drives += bias
     active = sigmoid(xp, drives).reshape(len(images), len(places), -1)
