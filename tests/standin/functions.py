@@ -32,6 +32,7 @@ __all__ = [
     "minimum",
     "negative",
     "reciprocal",
+    "sqrt",
     "stack",
     "subtract",
     "take",
@@ -57,7 +58,7 @@ class Ufunc:
 
 
 exp, log, logaddexp = Ufunc("exp"), Ufunc("log"), Ufunc("logaddexp")
-negative, reciprocal = Ufunc("negative"), Ufunc("reciprocal")
+negative, reciprocal, sqrt = Ufunc("negative"), Ufunc("reciprocal"), Ufunc("sqrt")
 add, subtract = Ufunc("add"), Ufunc("subtract")
 maximum, minimum, less = Ufunc("maximum"), Ufunc("minimum"), Ufunc("less")
 

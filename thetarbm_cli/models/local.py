@@ -9,7 +9,7 @@ whole image, still turns all filters together.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,8 +24,9 @@ from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.inference import CHUNK, Images, Orientations
 from thetarbm_cli.models.seeds import generator_of
 
-# Images whose fields are held at once: few enough for the processor's cache on a host.
-_BLOCK = 20
+# Images whose fields are held at once: few enough for the processor's cache on a host, many for a device.
+_HOST_BLOCK = 20
+_DEVICE_BLOCK = 500
 # Fields drawn for each that is learned from: most of a digit's image is empty.
 _DRAWS = 4
 # Least difference between the pixels of a field that is learned from.
@@ -108,13 +109,14 @@ class LocalThetaRBM(OrientedImageRBM):
         weights, bias = self._folded(backend)
         grid = self._grid()
         places, pool = backend.asarray(grid.places), backend.asarray(grid.pool)
+        block = _HOST_BLOCK if backend.xp is np else _DEVICE_BLOCK
         result = np.empty((len(images), self._n_features_out), dtype=np.float32)
         for first in range(0, len(images), CHUNK):
             rows = slice(first, first + CHUNK)
             device = backend.asarray(self.aligned(images[rows], None if given is None else given[rows]))
             parts = [
-                _pooled(backend, device[start : start + _BLOCK], self.contrast, places, pool, weights, bias)
-                for start in range(0, len(device), _BLOCK)
+                _pooled(backend, device[start : start + block], self.contrast, places, pool, weights, bias)
+                for start in range(0, len(device), block)
             ]
             result[rows] = backend.to_host(backend.xp.concatenate(parts))
         return result
@@ -122,29 +124,31 @@ class LocalThetaRBM(OrientedImageRBM):
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Free energy of images, (n,): the sum over their fields, low where the model finds them likely."""
         machine = self._fitted_machine()
-        images = self._check_images(X, reset=False)
-        count = len(images)
-        inputs, _ = self._inputs(images, self._check_orientations(orientations, count))
-        energy = machine.backend.to_host(machine.free_energy(machine.backend.asarray(inputs), None))
-        return np.asarray(energy.reshape(count, -1).sum(axis=1))
+
+        def energy(images: Images, index: Orientations) -> Images:
+            fields = machine.backend.asarray(self._inputs(images, index)[0])
+            values = machine.backend.to_host(machine.free_energy(fields, None))
+            return np.asarray(values.reshape(len(images), -1).sum(axis=1))
+
+        return self._in_chunks(X, orientations, energy)
 
     def reconstruct(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Images (n, V) from one pass of every field up and down, the mean where fields overlap."""
         machine = self._fitted_machine()
-        images = self._check_images(X, reset=False)
-        index = self._orientations(images, self._check_orientations(orientations, len(images)))
-        fields = machine.backend.asarray(self._inputs(images, index)[0])
-        hidden = machine.interaction.probabilities(machine.visible.drive(fields, None), None)
-        means = machine.visible.mean(machine.interaction.field(hidden, None), None)
-        values = self._unstandardised(machine.backend.to_host(means))
-        values = values.reshape(len(images), -1, self.field**2)
-        if self.contrast:
-            seen = self.aligned(images, index)[:, self._grid().places]
-            _, mean, spread = _contrasted(np, seen, self.contrast)
-            values = values * spread + mean
-        aligned = self._grid().folded(values)
-        turned: Images = self._turning().turn(aligned, index)
-        return turned
+
+        def up_and_down(images: Images, index: Orientations) -> Images:
+            fields = machine.backend.asarray(self._inputs(images, index)[0])
+            hidden = machine.interaction.probabilities(machine.visible.drive(fields, None), None)
+            means = machine.visible.mean(machine.interaction.field(hidden, None), None)
+            values = self._unstandardised(machine.backend.to_host(means)).reshape(len(images), -1, self.field**2)
+            if self.contrast:
+                seen = self.aligned(images, index)[:, self._grid().places]
+                _, mean, spread = _contrasted(np, seen, self.contrast)
+                values = values * spread + mean
+            turned: Images = self._turning().turn(self._grid().folded(values), index)
+            return turned
+
+        return self._in_chunks(X, orientations, up_and_down)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All that was learned, as plain arrays, and the number of pixels of an image."""
@@ -182,6 +186,15 @@ class LocalThetaRBM(OrientedImageRBM):
         """All fields of all images, (n · places, field²), one image after the other."""
         fields = self.aligned(images, orientations)[:, self._grid().places].reshape(-1, self.field**2)
         return self._standardised(self._seen(fields)), None
+
+    def _in_chunks(
+        self, X: Any, orientations: Any, function: Callable[[Images, Orientations], Images]
+    ) -> NDArray[np.float32]:
+        """Apply a function to images and their orientations, few enough at a time that all their fields can be held."""
+        images = self._check_images(X, reset=False)
+        index = self._orientations(images, self._check_orientations(orientations, len(images)))
+        chunks = (slice(first, first + _DEVICE_BLOCK) for first in range(0, len(images), _DEVICE_BLOCK))
+        return np.concatenate([function(images[rows], index[rows]) for rows in chunks])
 
     def _seen(self, fields: Images) -> Images:
         """Fields as filters see them, before they are standardised."""
