@@ -139,16 +139,16 @@ def test_other_shells_get_whole_words(folder: Path, shell: str) -> None:
     assert values(folder, "thetarbm run theta/sparsity=0.3", shell) == ["theta/sparsity=0.3"]
     assert values(folder, "thetarbm run perturbation/n=4,p=0.1", shell) == ["perturbation/n=4,p=0.1"]
     assert values(folder, "thetarbm run --profile=q", shell) == ["--profile=quick"]
-    assert values(folder, "thetarbm train --model=th", shell) == ["--model=theta"]
+    assert values(folder, "thetarbm train --model=th", shell) == ["--model=theta", "--model=theta-local"]
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_choices_complete(folder: Path, shell: str) -> None:
-    models = ["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"]
+    models = ["rbm", "orbm", "tirbm", "theta", "theta-local", "pixels", "aligned-pixels"]
     assert values(folder, "thetarbm train --model ", shell) == models
     assert values(folder, "thetarbm train --preset r", shell) == ["reference"]
     assert values(folder, "thetarbm tables --table m", shell) == ["mnist"]
-    assert values(folder, "thetarbm run --profile ", shell) == ["paper", "quick", "tiny"]
+    assert values(folder, "thetarbm run --profile ", shell) == ["paper", "best", "quick", "tiny"]
     assert values(folder, "thetarbm run --force mnist-th", shell) == ["mnist-theta"]
     assert "--model" in values(folder, "thetarbm train --", shell)
 

@@ -129,7 +129,7 @@ def test_units_are_chosen_and_checked(thetarbm: Command, results: Path) -> None:
 def test_a_source_without_records_and_a_wrong_profile(thetarbm: Command, results: Path) -> None:
     refused = thetarbm("figures", "table-1", *TINY, "--source", "official")
     refused.assert_refused("thetarbm run rbm orbm tirbm theta", "--profile tiny --source official", code=1)
-    thetarbm("figures", "--profile", "huge").assert_refused("'huge'", "paper, quick, tiny")
+    thetarbm("figures", "--profile", "huge").assert_refused("'huge'", "paper, best, quick, tiny")
 
 
 def test_the_help_names_every_figure(thetarbm: Command) -> None:

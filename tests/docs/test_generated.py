@@ -57,7 +57,7 @@ def test_the_reference_has_every_command_and_option() -> None:
         assert f"| `{name}` |" in sections["Settings"]
     assert "| `--seed INTEGER` | `0` |" in sections["thetarbm train"]
     assert (
-        "| `--model rbm\\|orbm\\|tirbm\\|theta\\|pixels\\|aligned-pixels` | **required** |"
+        "| `--model rbm\\|orbm\\|tirbm\\|theta\\|theta-local\\|pixels\\|aligned-pixels` | **required** |"
         in sections["thetarbm train"]
     )
 

@@ -213,7 +213,7 @@ def test_what_is_measured_is_not_measured_again(
     def refuse(*_: Any, **__: Any) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr(measuring, "classify", refuse)
+    monkeypatch.setattr(measuring, "RBFClassifier", refuse)
     monkeypatch.setattr(measuring, "gamma_score", refuse)
     before = files_in(evaluated)
     for model in MODELS:

@@ -68,8 +68,9 @@ def test_declared_cell_resolves_and_has_the_papers_number(cell: Cell) -> None:
 def test_the_suite_has_every_cell_of_the_paper() -> None:
     counts = {table: sum(table in cell.tables for cell in SHIPPED.cells()) for table in ("1", "2", "3", "mnist")}
     assert counts == {"1": 14, "2": 12, "3": 16, "mnist": 2}
-    requested = {cell.experiment for cell in SHIPPED.cells() if cell.on_request and "fashion" not in cell.tables}
-    assert requested == {"tirbm-reference"}
+    requested = [cell for cell in SHIPPED.cells() if cell.on_request]
+    assert {cell.experiment for cell in requested if not cell.tables} == {"tirbm-reference"}
+    assert {table for cell in requested for table in cell.tables} == {"fashion", "choice", "beyond"}
     assert all(cell.perturbation == {**cell.at, "scope": "train"} for cell in SHIPPED.cells() if "3" in cell.tables)
 
 
@@ -82,6 +83,20 @@ def test_another_data_set_has_the_same_cells_on_request() -> None:
     ]
     assert all(cell.on_request and cell.seeds == 1 and not cell.published for cell in cells)
     assert {cell.tested_on for cell in cells} == {"fashion-rot"}
+
+
+def test_nothing_is_chosen_on_the_test_images() -> None:
+    """Cells of a choice are judged on validation images; only the best and its control learn from these as well."""
+    protocols = {cell.experiment: cell.data.get("protocol", "paper") for cell in SHIPPED.cells()}
+    for cell in SHIPPED.cells():
+        chosen = "choice" in cell.tables
+        assert (protocols[cell.experiment] == "choice") == chosen
+    assert {name for name, protocol in protocols.items() if protocol == "final"} == {"best", "beyond-pixels"}
+    best = next(cell for cell in SHIPPED.cells() if cell.experiment == "best")
+    twins = [cell for cell in SHIPPED.cells() if "choice" in cell.tables and cell.model == best.model]
+    assert any(
+        (cell.svm, {**cell.parameters, **cell.at}) == (best.svm, {**best.parameters, **cell.at}) for cell in twins
+    )
 
 
 def test_table_3_of_perturb_is_the_suites() -> None:

@@ -42,10 +42,12 @@ def test_record_says_all_that_the_run_depends_on(trained: Path, model: str) -> N
         "train": 300,
         "valid": 100,
         "test": 300,
+        "protocol": "paper",
     }
+    assert record["settings"]["svm"] == {"C": 10.0, "gamma": 0.02}
     assert record["parameters"] == tiny(model).complete_parameters
     assert record["seed"] == 0
-    assert set(record["seeds"]) == {"data", "initial", "order", "sampling", "perturbation"}
+    assert set(record["seeds"]) == {"data", "initial", "order", "sampling", "perturbation", "fields"}
     assert {role["dataset"] for role in record["data"].values()} == {"mnist-rot"}
     assert all(len(role["sha256"]) == 64 for role in record["data"].values())
     assert len(record["weights_sha256"]) == 64

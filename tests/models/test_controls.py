@@ -35,3 +35,14 @@ def test_controls_need_to_know_the_width_first(control: type[Pixels], digits: Di
         control().transform(digits[0][:3])
     with pytest.raises(ValueError, match="784 features"):
         control().fit(digits[0][:3]).transform(np.zeros((3, 16)))
+
+
+def test_aligned_pixels_take_the_orientations_that_are_given(digits: Digits) -> None:
+    images = digits[0][:40]
+    control = AlignedPixels(rotations=72, hypotheses=0.8, orientation_smoothing=15.0).fit(images)
+    rows, orientations = control.hypothesised(images)
+    assert len(rows) > len(images)
+    given = control.transform(images[rows], orientations=orientations)
+    for image, s, result in zip(images[rows], orientations, given, strict=True):
+        expected = rotate(image.reshape(28, 28), -5.0 * s, order=1, mode="constant").reshape(-1)
+        np.testing.assert_allclose(result, expected, atol=1e-5)

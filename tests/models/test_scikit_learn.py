@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from tests.models.padded import PaddedOrientedRBM, PaddedThetaRBM, PaddedTransformInvariantRBM
 from tests.models.small import MODELS, small
-from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models import RBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 
 Digits = tuple[np.ndarray, np.ndarray]
 
@@ -68,10 +68,13 @@ def test_parameters_can_be_read_set_and_cloned(name: str) -> None:
 def test_every_class_knows_its_own_and_its_bases_parameters() -> None:
     rbm = set(RBM().get_params())
     image = {"rotations", "rotation"}
-    orientation = {f"orientation_{part}" for part in ("operator", "scale", "weighting", "binning")}
+    parts = ("operator", "scale", "weighting", "binning", "smoothing")
+    orientation = {"hypotheses", *(f"orientation_{part}" for part in parts)}
     assert set(TransformInvariantRBM().get_params()) == rbm | image
     assert set(OrientedRBM().get_params()) == rbm | image | orientation | {"align"}
     assert set(ThetaRBM().get_params()) == rbm | image | orientation | {"tensor", "initial"}
+    local = {"field", "stride", "pooling", "contrast", "fields"}
+    assert set(LocalThetaRBM().get_params()) == rbm | image | orientation | local
 
 
 @pytest.mark.no_device("settings only")

@@ -8,7 +8,7 @@ from statistics import stdev
 import pytest
 
 from tests.experiments.suites import record_for, save
-from tests.reporting.numbers import CELLS, as_published, numbers, numbers_of, records
+from tests.reporting.numbers import BEYOND, CELLS, as_published, numbers, numbers_of, records
 from thetarbm_cli.experiments.cells import Cell
 from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
@@ -161,8 +161,8 @@ def test_written_files_are_current_until_records_change(tmp_path: Path) -> None:
     files = make_report(tmp_path, suite, "paper", TABLES).files(
         tmp_path / "tables", tmp_path, ["markdown", "latex", "csv"]
     )
-    # All but the one on another data set, which has no records.
-    assert len(files) == 3 * (len(TABLES) - 1) + 1
+    # All but those that are run on request, which have no records.
+    assert len(files) == 3 * (len(TABLES) - 3) + 1
     assert outdated(files) == list(files)
     write(files)
     assert outdated(files) == []
@@ -187,3 +187,28 @@ def test_markup_in_labels_stays_text(tmp_path: Path) -> None:
     (found,) = collect(load_suite(path).cells(), [])
     table = build("1", found)
     assert r"&lt;b>\|\*&%" in to_markdown(table)
+
+
+def test_what_is_run_on_request_has_its_table_only_with_records_of_its_own(tmp_path: Path) -> None:
+    suite = load_suite(shipped_path(), check_settings=False)
+    save(tmp_path, *records())
+    shown = [table.name for tables in make_report(tmp_path, suite, "paper", TABLES).tables.values() for table in tables]
+    # The first lines of "beyond" are runs of the paper's tables: they alone do not make a table.
+    assert not {"choice", "beyond"} & set(shown)
+    (only,) = make_report(tmp_path, suite, "paper", ["beyond"]).tables.values()
+    assert [table.name for table in only] == ["beyond"]
+    save(tmp_path, *records(cells=[cell for cell in BEYOND if cell.experiment == "best"]))
+    built = make_report(tmp_path, suite, "paper", TABLES).tables.values()
+    text = next(to_markdown(table) for tables in built for table in tables if table.name == "beyond")
+    assert "| + all 12,000 images" in text
+    assert "Published elsewhere on mnist-rot" in text
+    rows = lines_of(text, "γ test")
+    assert next(row for row in rows if row[0] == "+ all 12,000 images")[1].startswith("11.80 ± ")
+    assert next(row for row in rows if row[0] == "+ local filters, pooled")[1] == "—"
+
+
+def test_choices_show_the_error_alone() -> None:
+    text = to_markdown(build("choice", numbers_of("choice")))
+    assert "error on the validation images" in text
+    assert "γ" not in text.split("|:--")[1]
+    assert len(lines_of(text, "error in %")) == sum("choice" in cell.tables for cell in BEYOND)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from thetarbm_cli.models.images import OrientedImageRBM
-from thetarbm_cli.models.inference import Images
+from thetarbm_cli.models.inference import Images, Orientations
 
 
 class Pixels(OrientedImageRBM):
@@ -24,7 +24,8 @@ class Pixels(OrientedImageRBM):
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """The images themselves, (n, V)."""
         check_is_fitted(self, "n_features_in_")
-        return self._pixels(self._check_images(X, reset=False))
+        images = self._check_images(X, reset=False)
+        return self._pixels(images, self._check_orientations(orientations, len(images)))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """What `load_arrays` needs: the number of pixels."""
@@ -39,12 +40,12 @@ class Pixels(OrientedImageRBM):
     def _n_features_out(self) -> int:
         return int(self.n_features_in_)
 
-    def _pixels(self, images: Images) -> Images:
+    def _pixels(self, images: Images, orientations: Orientations | None) -> Images:
         return images
 
 
 class AlignedPixels(Pixels):
     """Features that are the pixels of the image, turned back by its dominant orientation."""
 
-    def _pixels(self, images: Images) -> Images:
-        return self.aligned(images)
+    def _pixels(self, images: Images, orientations: Orientations | None) -> Images:
+        return self.aligned(images, orientations)

@@ -10,7 +10,7 @@ from thetarbm_cli.experiments.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite import Suite, load_suite
 from thetarbm_cli.experiments.suitefile import find_suite
 from thetarbm_cli.experiments.theory import load_theory
-from thetarbm_cli.reporting.files import Report
+from thetarbm_cli.reporting.files import Report, shown_tables
 from thetarbm_cli.reporting.tables import TABLES, build
 from thetarbm_cli.reporting.values import Numbers, collect
 from thetarbm_cli.reporting.verdicts import judge
@@ -67,7 +67,7 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
     report = Report(
         profile,
         collected,
-        {numbers.source: [build(name, numbers) for name in TABLES if numbers.in_table(name)] for numbers in collected},
+        {numbers.source: [build(name, numbers) for name in shown_tables(numbers, TABLES)] for numbers in collected},
         [(numbers, judge(numbers, theory)) for numbers in collected],
     )
     failed = [record for record in records if record.state == "failed" and record.algorithm == ALGORITHM]
