@@ -147,9 +147,7 @@ def _lines(numbers: Numbers, name: str) -> Table:
         ]
         axes = (f"{axis.replace('_', ' ')} {value}" for axis, value in cell.at.items())
         rows.append(Row(", ".join([cell.label, *axes]), entries))
-    notes = [
-        f"{each.label}: {each.context}" for each in {cell.experiment: cell for cell in cells}.values() if each.context
-    ]
+    notes = list(dict.fromkeys(cell.context for cell in cells if cell.context))
     headings = ["error in %", "γ train", "γ test"][: len(columns)]
     return Table(name, numbers.source, _profile(cells), headings, rows, notes=notes)
 
