@@ -32,7 +32,7 @@ def test_the_pages_are_current(build_docs: ModuleType) -> None:
     made = build_docs.pages()
     assert set(made) == {
         DOCS.parent / "README.md",
-        *(DOCS / f"{name}.md" for name in ("cli", "reading", "reproduction", "fashion")),
+        *(DOCS / f"{name}.md" for name in ("cli", "reading", "reproduction", "fashion", "beyond")),
     }
     assert outdated(made) == [], "run make docs"
 
