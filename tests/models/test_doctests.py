@@ -39,7 +39,7 @@ def has_a_model(name: str) -> bool:
     return ".models." in name and name != "thetarbm_cli.models.grid"
 
 
-@pytest.mark.parametrize("name", filter(has_a_model, modules_with_examples()))
+@pytest.mark.parametrize("name", [name for name in modules_with_examples() if has_a_model(name)])
 def test_examples_of_models(name: str) -> None:
     assert_examples_are_true(name)
 
