@@ -20,6 +20,11 @@ settings.load_profile("patient")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a test by the argument, not by a long content: what is packed differs from one process to the next."""
+    return argname if isinstance(val, bytes | str) and len(val) > 60 else None
+
+
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder in which mnist-rot, generated from seed 0, is prepared. Tests only add to it."""
