@@ -16,6 +16,7 @@ __all__ = [
     "asarray",
     "ascontiguousarray",
     "asnumpy",
+    "clip",
     "concatenate",
     "dot",
     "einsum",
@@ -61,6 +62,11 @@ exp, log, logaddexp = Ufunc("exp"), Ufunc("log"), Ufunc("logaddexp")
 negative, reciprocal, sqrt = Ufunc("negative"), Ufunc("reciprocal"), Ufunc("sqrt")
 add, subtract = Ufunc("add"), Ufunc("subtract")
 maximum, minimum, less = Ufunc("maximum"), Ufunc("minimum"), Ufunc("less")
+
+
+def clip(a: ndarray, a_min: Any, a_max: Any, out: ndarray | None = None) -> ndarray:
+    host = np.clip(array_operand(a), operand(a_min), operand(a_max), out=None if out is None else array_operand(out))
+    return on_device(host) if out is None else out
 
 
 # -- making arrays -------------------------------------------------------------------------------------------

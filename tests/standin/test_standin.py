@@ -55,6 +55,8 @@ MIXES: dict[str, Callable[[Any, Any], Any]] = {
     "matmul": lambda cupy, device: cupy.matmul(device, HOST.T),
     "dot": lambda cupy, device: cupy.dot(HOST[0], device[0]),
     "take": lambda cupy, device: cupy.take(HOST, 0, axis=0),
+    "clip": lambda cupy, device: cupy.clip(HOST, 0, 1),
+    "clip out": lambda cupy, device: cupy.clip(device, 0, 1, out=HOST.copy()),
     "stack": lambda cupy, device: cupy.stack([device, HOST]),
     "concatenate": lambda cupy, device: cupy.concatenate([device, HOST]),
     "einsum": lambda cupy, device: cupy.einsum("ij,ij->i", device, HOST),

