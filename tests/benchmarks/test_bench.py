@@ -8,6 +8,7 @@ from thetarbm_cli.benchmarks import timing
 from thetarbm_cli.benchmarks.epochs import epoch_of, literal_theta_epoch
 from thetarbm_cli.benchmarks.goals import Ratio, Sizes
 from thetarbm_cli.benchmarks.machine import describe_machine
+from thetarbm_cli.benchmarks.parts import Part
 from thetarbm_cli.benchmarks.payoffs import Payoff
 from thetarbm_cli.benchmarks.peers import choose_peers, left_out_peers
 from thetarbm_cli.benchmarks.ratios import measure_ratios
@@ -95,7 +96,8 @@ def test_every_figure_of_a_small_bench_is_there_and_recorded(mnist_rot, tmp_path
     assert "support vectors, 50 images" in by_name["SVC.predict / our prediction"].note
     scaling = [Scaling("images", [1, 2], [0.1, 0.2], [1.0, 2.0], 1.0), Scaling("hidden", [1, 2], [1, 2], [1, 2], 1.0)]
     payoffs = [Payoff("batch", "200 images instead of 100", 1.05), Payoff("float16", "300 images", 0.9, 0.5)]
-    report = bench_report(describe_machine(1), SMALL, ratios, scaling, payoffs, ["torch (not installed)"], 784)
+    parts = [Part("RBM epoch", "sigmoid", 0.125), Part("RBM epoch", "everything else", 0.875)]
+    report = bench_report(describe_machine(1), SMALL, ratios, parts, scaling, payoffs, ["torch (not installed)"], 784)
     assert {"name", "value", "goal", "met"} <= report["ratios"][0].keys()
     record, page, plot = write_report(report, tmp_path / "bench")
     assert json.loads(record.read_text()) == report
@@ -103,7 +105,13 @@ def test_every_figure_of_a_small_bench_is_there_and_recorded(mnist_rot, tmp_path
     text = page.read_text()
     for ratio in ratios:
         assert f"| {ratio.name} " in text
-    for words in ("Left out: torch (not installed).", "| hidden | 1.00 ", "200 images instead of 100", "scaling.png"):
+    for words in (
+        "Left out: torch (not installed).",
+        "| hidden | 1.00 ",
+        "200 images instead of 100",
+        "scaling.png",
+        "| sigmoid ",
+    ):
         assert words in text
     assert report["machine"]["processor"] in text
     assert plot.read_bytes().startswith(b"\x89PNG")

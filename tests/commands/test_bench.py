@@ -13,7 +13,9 @@ from tests.experiments.runs import Command
 from thetarbm_cli.benchmarks import payoffs, scaling
 from thetarbm_cli.benchmarks.goals import Sizes
 
-TINY = Sizes(100, 5, rounds=1, svm_epochs=1, svm_tested=20, oriented=20, rotated_by_peer=2, gamma_images=40)
+TINY = Sizes(
+    100, 5, rounds=1, svm_epochs=1, svm_tested=20, oriented=20, rotated_by_peer=2, gamma_images=40, gamma_parts=20
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,6 +38,12 @@ def test_a_table_for_people_and_files(thetarbm: Command, tmp_path: Path) -> None
     assert re.search(
         r"^one-seed reproduction, 2 cores +15.00 min +goal <= 30 +met +\(wall time of 32 runs\)$", done.out, re.M
     )
+    for job, part in (
+        ("RBM epoch", "matrix products"),
+        ("γ-score", "dominant orientations"),
+        ("γ-score", "everything else"),
+    ):
+        assert re.search(rf"^{job} +{part} +-?\d+%$", done.out, re.M)
     assert re.search(r"^epoch against hidden +~ hidden\^1.00 ", done.out, re.M)
     assert re.search(r"^float16 +100 images .* × as fast, training set 0.5 ×$", done.out, re.M)
     assert "Images stored in float16 take half of the memory" in done.out

@@ -60,6 +60,7 @@ class Sizes:
     oriented: int = 50_000
     rotated_by_peer: int = 2_000
     gamma_images: int = 60_000
+    gamma_parts: int = 5_000
     scaling_rounds: int = 3
     payoff_images: int = 10_000
 
@@ -74,6 +75,7 @@ class Sizes:
             oriented=5_000,
             rotated_by_peer=300,
             gamma_images=3_000,
+            gamma_parts=1_000,
             scaling_rounds=1,
             payoff_images=1_000,
         )

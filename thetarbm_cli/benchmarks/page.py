@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 
 def page(report: dict[str, Any]) -> str:
-    """The report of `bench_report` for people: machine, figures with goals, how cost grows, what would pay."""
+    """The report of `bench_report` for people: the machine, what was measured, and what follows."""
     parts = [
         "# Benchmark",
         _machine(report["machine"]),
@@ -18,6 +18,8 @@ def page(report: dict[str, Any]) -> str:
     ]
     if report["left_out"]:
         parts.append("Left out: " + "; ".join(report["left_out"]) + ".")
+    lines = [[part["of"], part["name"], f"{part['share']:.0%}"] for part in report["parts"]]
+    parts += ["## Where the time goes", _grid(["job", "part, alone", "share of the job"], lines)]
     parts += [
         "## How cost grows",
         "Seconds an epoch of the tied θ-RBM takes, and its peak memory, as one size doubles.",

@@ -10,6 +10,7 @@ from typing import Any
 from thetarbm_cli import storage
 from thetarbm_cli.benchmarks.goals import Ratio, Sizes
 from thetarbm_cli.benchmarks.page import page
+from thetarbm_cli.benchmarks.parts import Part
 from thetarbm_cli.benchmarks.payoffs import Payoff, conclusions
 from thetarbm_cli.benchmarks.scaling import Scaling
 from thetarbm_cli.errors import InputError
@@ -19,6 +20,7 @@ def bench_report(
     machine: dict[str, Any],
     sizes: Sizes,
     ratios: list[Ratio],
+    parts: list[Part],
     scaling: list[Scaling],
     payoffs: list[Payoff],
     left_out: list[str],
@@ -30,6 +32,7 @@ def bench_report(
         "sizes": asdict(sizes),
         "ratios": [{**asdict(ratio), "met": ratio.met} for ratio in ratios],
         "left_out": left_out,
+        "parts": [asdict(part) for part in parts],
         "scaling": [asdict(axis) for axis in scaling],
         "payoffs": [{**asdict(payoff), "pays": payoff.pays} for payoff in payoffs],
         "conclusions": conclusions(payoffs, pixels),

@@ -11,6 +11,7 @@ from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_
 
 if TYPE_CHECKING:
     from thetarbm_cli.benchmarks.goals import Ratio
+    from thetarbm_cli.benchmarks.parts import Part
     from thetarbm_cli.benchmarks.payoffs import Payoff
     from thetarbm_cli.benchmarks.scaling import Scaling
 
@@ -37,11 +38,12 @@ def command(
 ) -> None:
     """Measure speed as ratios, side by side in one process, on real digits.
 
-    Each figure stands beside its goal. Peers that are not installed are left out by name. Then how the time of an
-    epoch grows with each size, and what a bigger batch, float16 storage or a second thread would gain.
+    Each figure stands beside its goal. Peers that are not installed are left out by name. Then where the time goes, how
+    that of an epoch grows with each size, and what a bigger batch, float16 storage or a second thread would gain.
     """
     from thetarbm_cli.benchmarks.goals import Sizes
     from thetarbm_cli.benchmarks.machine import describe_machine
+    from thetarbm_cli.benchmarks.parts import measure_parts
     from thetarbm_cli.benchmarks.payoffs import measure_payoffs
     from thetarbm_cli.benchmarks.peers import choose_peers, left_out_peers
     from thetarbm_cli.benchmarks.ratios import measure_ratios
@@ -67,9 +69,10 @@ def command(
         if not as_json:
             _show_ratio(reproduction)
     images = train[: sizes.images]
+    parts = measure_parts(images, test, sizes, on_part=None if as_json else _show_part)
     scaling = measure_scaling(images, rounds=sizes.scaling_rounds, on_axis=None if as_json else _show_scaling)
     payoffs = measure_payoffs(images, sizes, on_payoff=None if as_json else _show_payoff)
-    report = bench_report(machine, sizes, ratios, scaling, payoffs, left_out, images.shape[1])
+    report = bench_report(machine, sizes, ratios, parts, scaling, payoffs, left_out, images.shape[1])
     if not as_json:
         click.echo("\n".join(report["conclusions"]))
     if out is not None:
@@ -101,6 +104,10 @@ def _show_ratio(ratio: Ratio) -> None:
     note = f"({ratio.note})" if ratio.note else ""
     line = f"{ratio.name:<46}{ratio.value:>8.2f} {ratio.unit:<3}  goal {sign} {ratio.goal:<5g} {met:<8} {note}"
     click.echo(line.rstrip())
+
+
+def _show_part(part: Part) -> None:
+    click.echo(f"{part.of:<12}{part.name:<34}{part.share:>8.0%}")
 
 
 def _show_scaling(scaling: Scaling) -> None:

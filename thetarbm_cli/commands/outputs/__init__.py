@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from thetarbm_cli.commands.outputs.reports import Bench, Figures, Report, Show, Tables, Verify
+from thetarbm_cli.commands.outputs.reports import Figures, Report, Show, Tables, Verify
 from thetarbm_cli.commands.outputs.runs import Clean, Evaluate, Info, Perturb, PrepareData, Run, Status, Train
+from thetarbm_cli.commands.outputs.speed import Bench
 
 OUTPUTS: dict[str, type[BaseModel]] = {
     "prepare-data": PrepareData,
