@@ -13,14 +13,14 @@ from pathlib import Path
 from cli_reference import reference
 
 from thetarbm_cli import storage
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.experiments.theory import load_theory
 from thetarbm_cli.reporting.evidence import Evidence
 from thetarbm_cli.reporting.files import make_report, outdated
+from thetarbm_cli.reporting.layout import TABLES
 from thetarbm_cli.reporting.markdown import to_markdown
-from thetarbm_cli.reporting.tables import TABLES
 from thetarbm_cli.reporting.values import collect
 from thetarbm_cli.reporting.verdicts import summary
 

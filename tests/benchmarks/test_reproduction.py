@@ -5,8 +5,8 @@ import pytest
 from tests.reporting.numbers import records
 from thetarbm_cli.benchmarks.reproduction import Recorded, logged_time, recorded_times
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.experiments.training_run import Workplace
 

@@ -18,8 +18,8 @@ import pytest
 
 from thetarbm_cli.data.prepared import Prepared, prepare
 from thetarbm_cli.experiments.perturbation import perturb
+from thetarbm_cli.measures.classification import classify
 from thetarbm_cli.measures.gamma import gamma_score
-from thetarbm_cli.measures.svm import classify
 from thetarbm_cli.models.catalogue import build
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.rbm import RBM

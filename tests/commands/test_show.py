@@ -15,9 +15,9 @@ import pytest
 
 from tests.experiments.runs import MODELS, Command, files_in, record_of, rewrite, run_of
 from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.settings import ALGORITHM
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 
 PUBLISHED = {

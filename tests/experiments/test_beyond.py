@@ -85,6 +85,19 @@ def test_error_of_several_orientations_is_that_of_svc_on_summed_decisions(
     assert 0 < row["gamma_test"] < 1.2
 
 
+def test_a_grid_search_judges_several_orientations_as_the_test_error_does(thetarbm: Command, tmp_path: Path) -> None:
+    run = thetarbm(*LOCAL, *words("hypotheses=0.8", "fields=500", "data.protocol=choice")).json["run"]
+    thetarbm("evaluate", run, "--grid-search", "--json")
+    metrics = record_of(tmp_path / "results", run)["metrics"]
+    # Under this protocol the images that are tested are the validation images.
+    own = {name: metrics["svm"][name] for name in ("C", "gamma")}
+    errors = {
+        point["validation_error_percent"] for point in metrics["grid_search"]["grid"] if own.items() <= point.items()
+    }
+    assert errors == {metrics["svm"]["test_error_percent"]}
+    assert metrics["grid_search"]["validation_error_percent"] == metrics["grid_search"]["test_error_percent"]
+
+
 def test_nothing_is_chosen_on_images_that_were_learned_from(thetarbm: Command) -> None:
     run = thetarbm(*LOCAL, *words(*SETTINGS, "data.protocol=final")).json["run"]
     thetarbm("evaluate", run, "--grid-search").assert_refused("learns from the validation images", "protocol=choice")

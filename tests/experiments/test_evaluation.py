@@ -20,7 +20,7 @@ from thetarbm_cli.experiments.measuring import Progress, as_plain
 from thetarbm_cli.experiments.recorded import checked_record, model_of
 from thetarbm_cli.experiments.settings import resolve
 from thetarbm_cli.experiments.training_run import perturbed_orientations
-from thetarbm_cli.imaging.rotation import rotation_matrix
+from thetarbm_cli.imaging.operators import rotation_matrix
 from thetarbm_cli.measures.gamma import GammaScore
 from thetarbm_cli.models.rbm import RBM
 

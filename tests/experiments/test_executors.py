@@ -20,8 +20,8 @@ from thetarbm_cli.experiments.cluster import DaskExecutor
 from thetarbm_cli.experiments.errands import Errand, run_errand
 from thetarbm_cli.experiments.executors import Executor, LocalExecutor
 from thetarbm_cli.experiments.plan import make_plan
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.work import Job, Outcome
 
 

@@ -18,8 +18,8 @@ from thetarbm_cli.experiments.errands import Errand
 from thetarbm_cli.experiments.executors import LocalExecutor
 from thetarbm_cli.experiments.parallel import LOST_PROCESS, LostProcessError
 from thetarbm_cli.experiments.plan import make_plan
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.store import RunRecord, RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.work import Job, Outcome, do_job, note_failure
 from thetarbm_cli.models.rbm import RBM
 

@@ -15,9 +15,9 @@ from tests.experiments.suites import SMALL, write_suite
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments import suitefile
 from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.robustness import published_table
 from thetarbm_cli.experiments.settings import resolve
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.models.catalogue import defaults_of
 
 ROOT = Path(__file__).parents[2]

@@ -19,8 +19,8 @@ from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments import cluster
 from thetarbm_cli.experiments.cluster import DaskExecutor
 from thetarbm_cli.experiments.plan import make_plan
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.work import Job
 
 RUN = ("run", *TINY)

@@ -31,16 +31,16 @@ from thetarbm_cli.experiments.checkpoints import Checkpointer
 from thetarbm_cli.experiments.cleaning import all_weights, stale_runs
 from thetarbm_cli.experiments.evaluation import evaluate_run, summary
 from thetarbm_cli.experiments.names import suite_names
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.standing import standing
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.theory import load_theory
 from thetarbm_cli.experiments.training_run import Workplace
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
 from thetarbm_cli.reporting.files import WRITERS, Report, make_report
 from thetarbm_cli.reporting.glance import glance
 from thetarbm_cli.reporting.glance_text import to_parts
-from thetarbm_cli.reporting.tables import TABLES
+from thetarbm_cli.reporting.layout import TABLES
 
 YAML_WORDS = (b"&a ", b"*a", b"!!python/object/apply:os.system ", b"<<: ", b"? ", b"- ", b"{", b"[", b"|\n", b"\n\t", b"---\n", b"%TAG ! !\n", b"9e999", b".nan", b"0x", b"1:2:3", b"2001-1-1", b"\x85", b"\xef\xbb\xbf")  # noqa: E501  # fmt: skip
 ROW = b"   ".join([b"%.10e" % (value / 12) for value in range(9)]) + b"   7.0\n"

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.operators import rotation_operators
 from thetarbm_cli.imaging.permutation import cyclic_permutation, mean_displacement
-from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
+from thetarbm_cli.imaging.rotation import Rotations
 
 
 def power(step, exponent):

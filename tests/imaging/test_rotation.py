@@ -9,13 +9,8 @@ from hypothesis import strategies as st
 from skimage.transform import rotate
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.rotation import (
-    KINDS,
-    Rotations,
-    rotation_matrix,
-    rotation_operators,
-    there_and_back_operators,
-)
+from thetarbm_cli.imaging.operators import KINDS, rotation_matrix, rotation_operators, there_and_back_operators
+from thetarbm_cli.imaging.rotation import Rotations
 
 
 def random_images(count, size, seed=0):

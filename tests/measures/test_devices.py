@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 
 from tests.measures.digits import sigmoid_features
+from thetarbm_cli.measures.classification import classify
 from thetarbm_cli.measures.gamma import GammaAccumulator
-from thetarbm_cli.measures.svm import RBFClassifier, classify, grid_search
+from thetarbm_cli.measures.grid_search import grid_search
+from thetarbm_cli.measures.svm import RBFClassifier
 
 
 def data():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.measures.digits import digits
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.rotation import rotation_matrix
+from thetarbm_cli.imaging.operators import rotation_matrix
 from thetarbm_cli.measures.gamma import GammaAccumulator, gamma_score
 
 

@@ -4,7 +4,9 @@ from sklearn.svm import SVC
 
 from tests.measures.digits import sigmoid_features
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.measures.svm import grid_search
+from thetarbm_cli.measures.classification import judge
+from thetarbm_cli.measures.grid_search import grid_search
+from thetarbm_cli.measures.svm import RBFClassifier
 
 C_VALUES = [0.5, 10.0, 200.0]
 GAMMA_VALUES = [0.002, 0.02, 0.2]
@@ -29,6 +31,23 @@ def test_is_a_loop_over_svc():
     assert len(set(errors)) > 3
     best = result.grid[int(np.argmin(errors))]
     assert (result.C, result.gamma, result.validation_error_percent) == tuple(best.values())
+
+
+def test_decisions_of_one_image_are_added_up():
+    train, train_labels, valid, valid_labels = data()
+    # Every image is seen once more, as the one seven places before it.
+    rows = np.concatenate([np.arange(500), np.arange(500)[::-1]])
+    views = np.concatenate([valid, np.roll(valid, 7, axis=0)[::-1]])
+    grid = {"C_values": [1.0, 10.0], "gamma_values": [0.02, 0.2]}
+    result = grid_search(train, train_labels, views, valid_labels, valid_rows=rows, **grid)
+    for point in result.grid:
+        classifier = RBFClassifier(point["C"], point["gamma"]).fit(train, train_labels)
+        expected = judge(classifier, [(views, rows)], valid_labels).test_error_percent
+        assert point["validation_error_percent"] == expected
+    alone = grid_search(train, train_labels, valid, valid_labels, **grid)
+    assert [point["validation_error_percent"] for point in alone.grid] != [
+        point["validation_error_percent"] for point in result.grid
+    ]
 
 
 def test_chooses_the_first_of_equals():

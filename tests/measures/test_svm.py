@@ -6,7 +6,8 @@ from sklearn.svm import SVC
 
 from tests.measures.digits import digits, sigmoid_features
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.measures.svm import RBFClassifier, classify, judge
+from thetarbm_cli.measures.classification import classify, judge
+from thetarbm_cli.measures.svm import RBFClassifier
 from thetarbm_cli.measures.svm_predict import vote
 
 TRAIN, TEST = 1200, 4000

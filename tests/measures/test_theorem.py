@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse
 
 from thetarbm_cli.data.samples import sample_digits
-from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
+from thetarbm_cli.imaging.operators import rotation_operators
+from thetarbm_cli.imaging.rotation import Rotations
 from thetarbm_cli.measures import theorem
 from thetarbm_cli.measures.theorem import Check, verify
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.rotation import rotation_matrix
+from thetarbm_cli.imaging.operators import rotation_matrix
 from thetarbm_cli.models import RBM, LocalThetaRBM
 from thetarbm_cli.models.grid import FieldGrid
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from tests.experiments.suites import record_for, save
 from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.store import RunRecord, RunStore
-from thetarbm_cli.experiments.suite import Suite, load_suite
+from thetarbm_cli.experiments.suite import Suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.experiments.training_run import Workplace
 from thetarbm_cli.reporting.figures import FigureContext, figure_context

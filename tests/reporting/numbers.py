@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from tests.experiments.suites import record_for
 from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.reporting.values import Numbers, collect
 

@@ -7,12 +7,13 @@ import pytest
 from tests.experiments.suites import save
 from tests.reporting.numbers import FASHION, fashion_numbers, records
 from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.reporting.carried import judge_carried, to_markdown
 from thetarbm_cli.reporting.files import make_report
+from thetarbm_cli.reporting.layout import TABLES
 from thetarbm_cli.reporting.markdown import to_markdown as table_to_markdown
-from thetarbm_cli.reporting.tables import TABLES, build
+from thetarbm_cli.reporting.tables import build
 from thetarbm_cli.reporting.values import collect
 
 ERRORS = {"rbm": 25.0, "orbm": 25.2, "tirbm": 22.0, "theta": 20.0, "pixels": 24.0, "aligned-pixels": 18.0}

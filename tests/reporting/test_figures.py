@@ -15,8 +15,8 @@ from tests.experiments.suites import record_for, save
 from tests.reporting.figured import SUITE, context_of
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.cells import Cell
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.training_run import Workplace
 from thetarbm_cli.reporting.figures import (
     CATALOGUE,
@@ -103,7 +103,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.reporting.figures import draw, figure_context
 place = SimpleNamespace(store=RunStore(Path({str(context.place.store.folder.parent)!r})))

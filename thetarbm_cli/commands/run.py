@@ -79,7 +79,7 @@ def command(
     """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli.experiments.plan import choose_cells, make_plan
     from thetarbm_cli.experiments.progress import do_theory, pending, rows, steps
-    from thetarbm_cli.experiments.suite import load_suite
+    from thetarbm_cli.experiments.reading import load_suite
 
     executor = _executor(**where)
     suite = load_suite(suite_path)

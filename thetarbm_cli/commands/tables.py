@@ -53,9 +53,9 @@ def command(
 
     Nothing is trained or measured. Verdicts on the paper's claims are written beside the folder of the tables.
     """
-    from thetarbm_cli.experiments.suite import load_suite
+    from thetarbm_cli.experiments.reading import load_suite
     from thetarbm_cli.reporting.files import WRITERS, make_report, outdated, write
-    from thetarbm_cli.reporting.tables import TABLES
+    from thetarbm_cli.reporting.layout import TABLES
 
     suite = load_suite(suite_path, check_settings=False)
     report = make_report(session.results, suite, profile, TABLES if table == "all" else [table])

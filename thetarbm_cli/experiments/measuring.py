@@ -15,8 +15,10 @@ from thetarbm_cli.experiments.memory import refuse_too_large, svm_bytes
 from thetarbm_cli.experiments.rundata import RunData
 from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.training_run import perturbed_orientations
+from thetarbm_cli.measures.classification import judge
 from thetarbm_cli.measures.gamma import GammaScore, gamma_score
-from thetarbm_cli.measures.svm import RBFClassifier, grid_search, judge
+from thetarbm_cli.measures.grid_search import grid_search
+from thetarbm_cli.measures.svm import RBFClassifier
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.rbm import RBM
 
@@ -93,14 +95,16 @@ def measure_error(subject: Subject, *, own_pair: bool, search: bool) -> dict[str
         metrics["svm"] = {"C": svm.C, "gamma": svm.gamma, **error_with(svm.C, svm.gamma)}
     if valid is not None:
         images, labels = valid
+        valid_pairs = _pairs(subject, images, "valid")
         with subject.watch("grid search on the validation images") as progress:
             chosen = grid_search(
                 train_features,
                 train_labels,
-                subject.model.transform(images),
+                valid_pairs.features(subject.model, slice(None)),
                 labels,
                 C_values=GRID_PENALTIES,
                 gamma_values=GRID_WIDTHS,
+                valid_rows=valid_pairs.rows,
                 backend=subject.backend,
                 progress=progress,
             )

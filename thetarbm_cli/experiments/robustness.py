@@ -9,8 +9,8 @@ from typing import Any
 
 from thetarbm_cli.experiments.evaluation import evaluate_run
 from thetarbm_cli.experiments.parallel import each
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.settings import RunSettings, resolve
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.experiments.training_run import Workplace, train_run
 

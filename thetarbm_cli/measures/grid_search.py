@@ -41,6 +41,7 @@ def grid_search(
     *,
     C_values: Sequence[float],
     gamma_values: Sequence[float],
+    valid_rows: NDArray[np.int64] | None = None,
     backend: Backend | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> GridSearchResult:
@@ -54,8 +55,10 @@ def grid_search(
     train_features : (N, F) array
     train_labels : (N,) array
     valid_features : (M, F) array
-    valid_labels : (M,) array
+    valid_labels : (M,) array, or one for each image that `valid_rows` tells of
     C_values, gamma_values : sequences of positive numbers
+    valid_rows : (M,) array, optional
+        The image of each row of features, if an image may be seen in several ways: their decision values are added up.
     progress : callable (done, total), optional
         Called after each solved pair of classes of each grid point.
 
@@ -75,7 +78,8 @@ def grid_search(
     checks.finite(train_features, "training")
     checks.finite(valid_features, "validation")
     classes, members = checks.training_labels(np.asarray(train_labels), len(train_features))
-    truth = checks.known_labels(np.asarray(valid_labels), classes, len(valid_features), "validation")
+    images = np.arange(len(valid_features)) if valid_rows is None else valid_rows
+    truth = checks.known_labels(np.asarray(valid_labels), classes, int(images.max()) + 1, "validation")
 
     rows = svm_fit.class_rows(members, len(classes))
     sizes = [len(row) for row in rows]
@@ -96,7 +100,8 @@ def grid_search(
             valid_kernel = np.exp(gamma * to_both)
             for c, penalty in enumerate(penalties):
                 solution = svm_fit.solve_pair(kernel, sizes[i], penalty)
-                decisions[c, g, :, column] = valid_kernel @ solution.coefficients + solution.intercept
+                values = valid_kernel @ solution.coefficients + solution.intercept
+                decisions[c, g, :, column] = np.bincount(images, weights=values)
                 done += 1
                 if progress is not None:
                     progress(done, total)

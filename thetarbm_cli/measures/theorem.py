@@ -14,7 +14,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_operators
+from thetarbm_cli.imaging.operators import KINDS, rotation_operators
+from thetarbm_cli.imaging.rotation import Rotations
 from thetarbm_cli.measures.gamma import GammaAccumulator
 from thetarbm_cli.models import ThetaRBM
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.operators import KINDS
 from thetarbm_cli.imaging.orientation import OrientationEstimator
-from thetarbm_cli.imaging.rotation import KINDS, Rotations
+from thetarbm_cli.imaging.rotation import Rotations
 from thetarbm_cli.models.inference import Images, Orientations
 from thetarbm_cli.models.rbm import RBM
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.imaging.rotation import Rotations, there_and_back_operators
+from thetarbm_cli.imaging.operators import there_and_back_operators
+from thetarbm_cli.imaging.rotation import Rotations
 from thetarbm_cli.models.groups import Groups
 from thetarbm_cli.models.interactions import Interaction, SharedInteraction
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 
-from thetarbm_cli.reporting.tables import Table
+from thetarbm_cli.reporting.layout import Table
 
 FIELDS = ("table", "source", "row", "column", "cell", "measure", "mean", "std", "seeds", "published")
 

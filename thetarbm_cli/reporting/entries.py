@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thetarbm_cli.reporting.tables import DIGITS, PUBLISHED_DIGITS, Entry, Row, Table
+from thetarbm_cli.reporting.layout import DIGITS, PUBLISHED_DIGITS, Entry, Row, Table
 from thetarbm_cli.reporting.values import UNALIGNED
 
 MISSING = "—"

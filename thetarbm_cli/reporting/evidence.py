@@ -16,8 +16,8 @@ from thetarbm_cli.experiments.cells import Cell
 from thetarbm_cli.experiments.store import RunRecord
 from thetarbm_cli.experiments.theory import TheoryRecord
 from thetarbm_cli.reporting.entries import MISSING, entry_text
+from thetarbm_cli.reporting.layout import Entry
 from thetarbm_cli.reporting.markdown import MARKS
-from thetarbm_cli.reporting.tables import Entry
 from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers
 
 COLUMNS = {ERROR: "error in %", GAMMA_TRAIN: "γ train", GAMMA_TEST: "γ test"}

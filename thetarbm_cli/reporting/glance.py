@@ -11,7 +11,7 @@ from thetarbm_cli.experiments.retraining import retrain_command
 from thetarbm_cli.experiments.settings import ALGORITHM
 from thetarbm_cli.experiments.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite import Suite
-from thetarbm_cli.reporting.tables import DIGITS, PUBLISHED_DIGITS
+from thetarbm_cli.reporting.layout import DIGITS, PUBLISHED_DIGITS
 from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, measure
 
 COLUMNS = (ERROR, GAMMA_TRAIN, GAMMA_TEST)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 
 from thetarbm_cli.reporting.entries import Marks, caption, row_texts
-from thetarbm_cli.reporting.tables import Row, Table
+from thetarbm_cli.reporting.layout import Row, Table
 
 MARKS = Marks(plus_minus=r" $\pm$ ", bold=r"\textbf{{{}}}", missing="---")
 SPECIAL = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tabulate import tabulate
 
 from thetarbm_cli.reporting.entries import MISSING, Marks, caption, row_texts
-from thetarbm_cli.reporting.tables import Row, Table
+from thetarbm_cli.reporting.layout import Row, Table
 
 MARKS = Marks(plus_minus=" ± ", bold="**{}**", missing=MISSING)
 

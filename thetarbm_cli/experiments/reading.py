@@ -1,0 +1,151 @@
+"""A suite read from its file and checked as a whole: every problem is found at once.
+
+Each is shown with path, line, column and an excerpt.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.cells import PERTURBATION_AXES
+from thetarbm_cli.experiments.suite import Experiment, Suite
+from thetarbm_cli.experiments.suitefile import MOST_CELLS, Document, Place, find_suite, read_document
+
+
+def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Suite:
+    """Read and check a suite.
+
+    Parameters
+    ----------
+    given : Path, optional
+        The file; else the one of the current folder, else the shipped one.
+    check_settings : bool
+        Whether the settings of every cell are tried on its model, too. Who reads only records does without.
+
+    Raises
+    ------
+    InputError
+        With all problems of the file.
+    """
+    document = read_document(find_suite(given))
+    try:
+        suite = Suite.model_validate(document.content)
+    except ValidationError as error:
+        for problem in error.errors():
+            _note(document, problem["loc"], problem["type"], problem["msg"])
+        document.raise_problems()
+        raise AssertionError("unreachable") from error
+    _check_names(document, suite)
+    _check_size(document, suite)
+    document.raise_problems()
+    for number, experiment in enumerate(suite.experiments):
+        _check_cells(document, experiment, ("experiments", number))
+    document.raise_problems()
+    if check_settings:
+        _check_settings(document, suite)
+        document.raise_problems()
+    return suite
+
+
+def _note(document: Document, location: tuple[int | str, ...], kind: str, message: str) -> None:
+    """Note a problem that pydantic found; it names the alternatives of a union after the place, which are dropped."""
+    place: list[int | str] = []
+    for key in location:
+        if (*place, key) not in document.marks and kind != "missing":
+            break
+        place.append(key)
+    if kind == "extra_forbidden":
+        document.add(tuple(place), "unknown key", at_key=True)
+    elif tuple(place) not in document.noted:
+        document.add(tuple(place), message[0].lower() + message[1:])
+
+
+def _check_names(document: Document, suite: Suite) -> None:
+    lists: dict[str, list[str]] = {
+        "experiments": [each.name for each in suite.experiments],
+        "assumptions": [each.name for each in suite.assumptions],
+    }
+    for section, names in lists.items():
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                document.add((section, number, "name"), f"the name {name!r} is taken by {section}[{names.index(name)}]")
+    if "theory" in lists["experiments"]:
+        document.add(("experiments", lists["experiments"].index("theory"), "name"), "'theory' is a name of its own")
+
+
+def _check_size(document: Document, suite: Suite) -> None:
+    """Note a grid that is too large, before any of its cells is made."""
+    counts = [math.prod(len(values) for values in each.grid.values()) for each in suite.experiments]
+    total = len(suite.profiles) * sum(counts)
+    if total > MOST_CELLS:
+        place: Place = ("experiments", counts.index(max(counts)), "grid")
+        document.add(place, f"the suite has {total} cells in its {len(suite.profiles)} profiles, {MOST_CELLS} may be")
+
+
+def _check_cells(document: Document, experiment: Experiment, place: Place) -> None:
+    """Note values that are in an axis twice, and published values that no run can be compared with."""
+    for axis, values in experiment.grid.items():
+        for value, count in Counter(map(repr, values)).items():
+            if count > 1:
+                document.add((*place, "grid", axis), f"the value {value} is there {count} times")
+        if axis in PERTURBATION_AXES and experiment.perturbation is None:
+            document.add((*place, "grid", axis), f"axis {axis!r} needs a `perturbation`", at_key=True)
+    cells = [dict(zip(experiment.grid, values, strict=True)) for values in itertools.product(*experiment.grid.values())]
+    seen: list[dict[str, Any]] = []
+    for number, published in enumerate(experiment.published):
+        if published.at not in cells:
+            document.add((*place, "published", number, "at"), "a cell without runs: the grid has no such values")
+        elif published.at in seen:
+            document.add((*place, "published", number, "at"), "this cell has a published value already")
+        seen.append(published.at)
+
+
+def _check_settings(document: Document, suite: Suite) -> None:
+    """Try the settings of every cell of every profile on their model."""
+    from thetarbm_cli.models.catalogue import preset_of
+
+    numbers = {experiment.name: number for number, experiment in enumerate(suite.experiments)}
+    for number, experiment in enumerate(suite.experiments):
+        try:
+            preset_of(experiment.model, experiment.preset)
+        except InputError as error:
+            document.add(("experiments", number, "preset"), str(error))
+    document.raise_problems()
+    told = set()
+    for profile in suite.profiles:
+        for cell in suite.cells(profile):
+            try:
+                cell.settings()
+            except InputError as error:
+                number = numbers[cell.experiment]
+                if (number, str(error)) not in told:
+                    told.add((number, str(error)))
+                    place = _guilty(document, ("experiments", number), profile, str(error))
+                    document.add(place, f"{cell.name} with profile {profile}: {error}")
+
+
+def _guilty(document: Document, place: Place, profile: str, message: str) -> Place:
+    """The most special place whose key the message names; else the experiment."""
+    words = message.replace("'", " ").replace(":", " ").replace(".", " ").split()
+    sections: list[Place] = [
+        (*place, "grid"),
+        (*place, "perturbation"),
+        (*place, "svm"),
+        (*place, "parameters"),
+        (*place, "data"),
+        ("profiles", profile, "parameters"),
+        ("profiles", profile, "data"),
+        ("defaults", "parameters"),
+    ]
+    for section in sections:
+        for known in document.key_marks:
+            if known[:-1] == section and known[-1] in words:
+                return known
+    return place
