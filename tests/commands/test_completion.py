@@ -16,7 +16,7 @@ from tests.experiments.suites import write_suite
 from thetarbm_cli.cli import COMMANDS, main, root
 from thetarbm_cli.commands.completion import FIGURES
 from thetarbm_cli.experiments.names import suite_names
-from thetarbm_cli.experiments.suite import load_suite
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.reporting.figures import CATALOGUE
 
@@ -100,10 +100,14 @@ def test_runs_are_those_of_the_results_folder(folder: Path, tmp_path: Path) -> N
 def test_experiments_complete_and_then_their_cells(folder: Path, shell: str) -> None:
     suite = load_suite(shipped_path(), check_settings=False)
     names = [experiment.name for experiment in suite.experiments]
+    tables = dict.fromkeys(table for experiment in suite.experiments for table in experiment.tables)
     for command in ("run", "status"):
-        assert values(folder, f"thetarbm {command} ", shell) == [*names, "theory"]
+        assert values(folder, f"thetarbm {command} ", shell) == [*names, "theory", *tables]
     cells = [cell.name for cell in suite.cells() if cell.experiment == "perturbation"]
     assert values(folder, "thetarbm run pert", shell) == ["perturbation", *cells]
+    beginning = [name for name in (*names, *tables) if name.startswith("be")]
+    assert values(folder, "thetarbm run be", shell) == beginning
+    assert {"best", "beyond-paper", "beyond"} <= set(beginning)
     # Of one experiment that is the beginning of another, cells are asked for with the stroke.
     several = values(folder, "thetarbm run theta", shell)
     assert "theta" in several
@@ -161,7 +165,7 @@ def test_sources_are_words_or_files(folder: Path) -> None:
 
 def test_names_of_another_suite(folder: Path) -> None:
     path = write_suite(folder)
-    assert values(folder, f"thetarbm run --suite {path} ") == ["rbm", "theta", "again", "theory"]
+    assert values(folder, f"thetarbm run --suite {path} ") == ["rbm", "theta", "again", "theory", "1", "2"]
     assert values(folder, f"thetarbm run --suite {path} --profile ") == ["paper", "tiny"]
 
 

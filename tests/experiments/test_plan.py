@@ -11,9 +11,9 @@ from thetarbm_cli.data.prepared import prepared_checksum
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.cells import Cell
 from thetarbm_cli.experiments.plan import PlannedRun, choose_cells, make_plan
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.settings import run_id
 from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import load_suite
 from thetarbm_cli.experiments.suitefile import shipped_path
 
 
@@ -55,7 +55,7 @@ def test_names_choose_experiments_cells_and_patterns(cells: list[Cell]) -> None:
     assert [cell.name for cell in choose_cells(cells, ["theta"])] == ["theta/sparsity=0.3", "theta/sparsity=0.1"]
     assert [cell.name for cell in choose_cells(cells, ["rbm/sparsity=0.1"])] == ["rbm/sparsity=0.1"]
     assert [cell.name for cell in choose_cells(cells, ["*=0.3"])] == ["rbm/sparsity=0.3", "theta/sparsity=0.3"]
-    with pytest.raises(InputError, match=r"no experiment or cell 'thta'; it has rbm, theta, again"):
+    with pytest.raises(InputError, match=r"no experiment, cell or table 'thta'; it has rbm, theta, again"):
         choose_cells(cells, ["rbm", "thta"])
 
 

@@ -52,7 +52,7 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Experiments of the suite; the cells of one as soon as no other is meant."""
+    """Experiments of the suite, and its tables; the cells of an experiment as soon as no other is meant."""
     from thetarbm_cli.experiments.names import suite_names
 
     names, named = suite_names(ctx.params.get("suite_path")), _given(ctx, param)
@@ -68,7 +68,8 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
         cells = names.cells.get(experiment, [])
         # An experiment of one cell has its name.
         found += [CompletionItem(cell) for cell in cells if cell != experiment and _begins(cell, incomplete, named)]
-    return found
+    tables = (table for table in names.tables if _begins(table, incomplete, named))
+    return [*found, *(CompletionItem(table, help=f"All cells of the table {table}.") for table in tables)]
 
 
 def complete_figures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

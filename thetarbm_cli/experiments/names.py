@@ -1,4 +1,4 @@
-"""Names of runs, experiments, cells and profiles, for who needs no more than these.
+"""Names of runs, experiments, cells, tables and profiles, for who needs no more than these.
 
 A shell that completes a word asks for them at every press of a key: nothing here imports NumPy or pydantic.
 """
@@ -28,11 +28,16 @@ class SuiteNames:
     experiments : what each is about, by its name
     cells : names of the cells of each experiment
     profiles : what each is about, by its name
+    tables : the tables that its experiments stand in
     """
 
     experiments: dict[str, str]
     cells: dict[str, list[str]]
     profiles: dict[str, str]
+    tables: tuple[str, ...]
+
+
+NOTHING = SuiteNames({}, {}, {}, ())
 
 
 def run_identifiers(folder: Path) -> list[str]:
@@ -53,16 +58,17 @@ def suite_names(given: Path | None = None) -> SuiteNames:
         text = read_suite_text(find_suite(given))
         # The loader itself would follow aliases that grow, and nesting until its stack ends.
         if next(find_extras(text, LOADER), None) is not None:
-            return SuiteNames({}, {}, {})
+            return NOTHING
         content = yaml.load(text, Loader=LOADER)
         experiments = {entry["name"]: entry for entry in content["experiments"]}
         return SuiteNames(
             {name: str(entry.get("about") or entry.get("label", "")) for name, entry in experiments.items()},
             {name: _cells(name, entry.get("grid", {})) for name, entry in experiments.items()},
             {name: str((profile or {}).get("about", "")) for name, profile in content["profiles"].items()},
+            tuple(dict.fromkeys(str(table) for entry in experiments.values() for table in entry.get("tables", []))),
         )
     except (ValueError, yaml.YAMLError, KeyError, TypeError, AttributeError):
-        return SuiteNames({}, {}, {})
+        return NOTHING
 
 
 def _cells(experiment: str, grid: dict[str, list[Any]]) -> list[str]:

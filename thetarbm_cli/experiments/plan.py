@@ -73,7 +73,9 @@ def choose_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
     for name in names:
         if not any(_is_named(cell, name) for cell in cells):
             known = ", ".join(dict.fromkeys(cell.experiment for cell in cells))
-            raise InputError(f"the suite has no experiment or cell {name!r}; it has {known}")
+            tables = ", ".join(dict.fromkeys(table for cell in cells for table in cell.tables))
+            known += f", and the tables {tables}" if tables else ""
+            raise InputError(f"the suite has no experiment, cell or table {name!r}; it has {known}")
     return [cell for cell in cells if any(_is_named(cell, name) for name in names)]
 
 
