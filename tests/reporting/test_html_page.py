@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.experiments.suites import record_for, save, write_suite
-from tests.reporting.numbers import CELLS, records
+from tests.reporting.numbers import CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
 from thetarbm_cli.experiments.suitefile import shipped_path
 from thetarbm_cli.reporting.html.material import Material, gather
@@ -219,6 +219,32 @@ def test_each_source_of_images_has_its_part(tmp_path: Path) -> None:
     assert page.one("table", id="source1-table1").all("td")[0].attributes["data-value"] == "6.0"
     (only,) = gather(tmp_path, shipped_path(), "paper", "official").report.numbers
     assert only.source == both.report.numbers[1].source
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_another_data_set_has_its_table_and_claims_but_no_figures(tmp_path: Path) -> None:
+    measured = {"test_error_percent": 20.0, "gamma_train": 0.5, "gamma_test": 0.5}
+    save(
+        tmp_path,
+        *records(),
+        *records(lambda cell, column: measured[column.removesuffix("_unaligned")], seeds=1, cells=FASHION),
+    )
+    page = read(page_of(gather(tmp_path, shipped_path(), "paper"), tmp_path))
+    headings = ["mnist-rot generated sha256 aaaaaaaaaaaa…", "fashion-rot generated sha256 ffffffffffff…"]
+    for section in ("verdicts", "tables", "reruns"):
+        assert [node.words for node in page.one("section", id=section).all("h3")] == headings
+    assert [node.words for node in page.one("section", id="figures").all("h3")] == headings[:1]
+    assert page.one("table", id="source1-tablefashion").all("td")[0].attributes["data-value"] == "20.0"
+    counts = page.one("section", id="verdicts").all("ul", class_="counts")[1]
+    # All models alike: the θ-RBM is no better, and its γ does not move; the O-RBM is no better, either.
+    assert [node.words for node in counts.all("li")] == [
+        *("2 ✓ carries over", "0 ◐ partly", "3 ✗ does not carry over", "0 – no data")
+    ]
+    assert "The paper has no numbers on fashion-rot." in page.one("section", id="verdicts").words
+    commands = [node.text for node in page.one("section", id="reruns").all("code")]
+    assert any(words.startswith("thetarbm run fashion-rbm/sparsity=0.3 ") for words in commands)
+    (only,) = gather(tmp_path, shipped_path(), "paper", "official").report.numbers
+    assert not only.records
 
 
 @pytest.mark.usefixtures("two_figures")

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from thetarbm_cli import storage
+from thetarbm_cli.experiments.cells import Cell
 from thetarbm_cli.experiments.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite import Suite
-from thetarbm_cli.experiments.theory import load_theory
+from thetarbm_cli.experiments.theory import TheoryRecord, load_theory
 from thetarbm_cli.reporting.carried import judge_carried
 from thetarbm_cli.reporting.carried import to_markdown as carried_to_markdown
 from thetarbm_cli.reporting.delimited import to_csv
 from thetarbm_cli.reporting.latex import to_latex
+from thetarbm_cli.reporting.layout import Table
 from thetarbm_cli.reporting.markdown import to_markdown
-from thetarbm_cli.reporting.tables import Table, build
+from thetarbm_cli.reporting.tables import build
 from thetarbm_cli.reporting.values import Numbers, Source, collect
 from thetarbm_cli.reporting.verdicts import Verdict, judge
 from thetarbm_cli.reporting.verdicts import to_markdown as verdicts_to_markdown
@@ -33,6 +35,8 @@ class Report:
 
     Attributes
     ----------
+    numbers : of every data set
+    verdicts : what became of the claims on the paper's data set
     carried : what became of the claims on other data sets than the paper's
     """
 
@@ -101,13 +105,22 @@ def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str])
 
     What is run on request is shown if there are records, or if nothing else is asked for.
     """
+    return assemble(profile, suite.cells(profile, in_tables=True), load_records(results), load_theory(results), names)
+
+
+def load_records(results: Path) -> list[RunRecord]:
+    """Every record of a results folder that can be read."""
     store = RunStore(results)
     loaded = (store.load(run) for run in store.identifiers())
-    records: list[RunRecord] = [record for record in loaded if record is not None]
-    cells = suite.cells(profile, in_tables=True)
+    return [record for record in loaded if record is not None]
+
+
+def assemble(
+    profile: str, cells: Sequence[Cell], records: Sequence[RunRecord], theory: TheoryRecord | None, names: Sequence[str]
+) -> Report:
+    """Tables and verdicts of the paper's data set and of others, for each source of their images."""
     collected = collect(cells, records)
     beside = [each for each in collect(cells, records, "fashion-rot") if each.records or list(names) == ["fashion"]]
-    theory = load_theory(results)
     return Report(
         profile,
         [*collected, *beside],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from thetarbm_cli.experiments.cells import Cell
 from thetarbm_cli.reporting.entries import seeds_text
 from thetarbm_cli.reporting.html.numerals import Numeral, numeral
-from thetarbm_cli.reporting.tables import DIGITS, PUBLISHED_DIGITS, Entry, Table
+from thetarbm_cli.reporting.layout import DIGITS, PUBLISHED_DIGITS, Entry, Table
 from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from thetarbm_cli.experiments.reading import load_suite
 from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.store import RunRecord, RunStore
-from thetarbm_cli.experiments.suite import Suite, load_suite
+from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.suite import Suite
 from thetarbm_cli.experiments.suitefile import find_suite
 from thetarbm_cli.experiments.theory import load_theory
-from thetarbm_cli.reporting.files import Report, shown_tables
-from thetarbm_cli.reporting.tables import TABLES, build
-from thetarbm_cli.reporting.values import Numbers, collect
-from thetarbm_cli.reporting.verdicts import judge
+from thetarbm_cli.reporting.files import Report, assemble, load_records
+from thetarbm_cli.reporting.layout import TABLES
 
 
 @dataclass(frozen=True)
@@ -56,20 +55,10 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
         Show images of this source alone; else every source that has records is shown.
     """
     suite = load_suite(suite_path, check_settings=False)
-    store = RunStore(results)
-    loaded = (store.load(run) for run in store.identifiers())
-    records = [record for record in loaded if record is not None]
-    cells = suite.cells(profile, source)
+    records = load_records(results)
     if source is not None:
         records = [record for record in records if record.data["test"]["source"] == Path(source).name]
-    collected: list[Numbers] = collect(cells, records)
-    theory = load_theory(results)
-    report = Report(
-        profile,
-        collected,
-        {numbers.source: [build(name, numbers) for name in shown_tables(numbers, TABLES)] for numbers in collected},
-        [(numbers, judge(numbers, theory)) for numbers in collected],
-    )
+    report = assemble(profile, suite.cells(profile, source), records, load_theory(results), TABLES)
     failed = [record for record in records if record.state == "failed" and record.algorithm == ALGORITHM]
     text = find_suite(suite_path).read_text(encoding="utf-8")
     return Material(suite, suite_path, text, profile, report, failed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thetarbm_cli.reporting.entries import MISSING
-from thetarbm_cli.reporting.tables import DIGITS
+from thetarbm_cli.reporting.layout import DIGITS
 from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers, Value, measure
 
 MINUS = "\N{MINUS SIGN}"

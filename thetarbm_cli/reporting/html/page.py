@@ -15,6 +15,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import thetarbm_cli
+from thetarbm_cli.reporting.carried import CARRIES
+from thetarbm_cli.reporting.carried import NOT as NOT_CARRIED
 from thetarbm_cli.reporting.html.environments import environments
 from thetarbm_cli.reporting.html.grids import Grid, every_number, grid
 from thetarbm_cli.reporting.html.material import Material
@@ -26,16 +28,22 @@ from thetarbm_cli.reporting.verdicts import NO_DATA, NOT, PARTLY, REPRODUCED, Ve
 
 PACKAGE = "thetarbm_cli.reporting.html"
 # A verdict is told by a sign and a word, never by colour alone.
-SIGNS = {REPRODUCED: "✓", PARTLY: "◐", NOT: "✗", NO_DATA: "–"}
-CLASSES = {REPRODUCED: "good", PARTLY: "half", NOT: "bad", NO_DATA: "none"}
+SIGNS = {REPRODUCED: "✓", CARRIES: "✓", PARTLY: "◐", NOT: "✗", NOT_CARRIED: "✗", NO_DATA: "–"}
+CLASSES = {REPRODUCED: "good", CARRIES: "good", PARTLY: "half", NOT: "bad", NOT_CARRIED: "bad", NO_DATA: "none"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """What the page shows of one source of images."""
+    """What the page shows of one source of images.
+
+    Attributes
+    ----------
+    beside : whether the images are of another data set than the paper's
+    """
 
     name: str
     source: Source
+    beside: bool
     verdicts: list[Verdict]
     counts: list[tuple[str, int]]
     grids: list[Grid]
@@ -69,7 +77,7 @@ def render_page(material: Material, pictures: Sequence[Picture]) -> str:
         "records": material.records,
         "parts": [
             _part(material, numbers, verdicts, pictures, f"source{number}")
-            for number, (numbers, verdicts) in enumerate(material.report.verdicts)
+            for number, (numbers, verdicts) in enumerate([*material.report.verdicts, *material.report.carried])
         ],
         "environments": environments(material.records),
         "signs": SIGNS,
@@ -95,12 +103,15 @@ def _part(
     material: Material, numbers: Numbers, verdicts: list[Verdict], pictures: Sequence[Picture], name: str
 ) -> Part:
     counted = Counter(verdict.verdict for verdict in verdicts)
+    beside = any(numbers is each for each, _ in material.report.carried)
+    words = (CARRIES, PARTLY, NOT_CARRIED, NO_DATA) if beside else (REPRODUCED, PARTLY, NOT, NO_DATA)
     own = [picture for picture in pictures if picture.source == numbers.source]
     return Part(
         name=name,
         source=numbers.source,
+        beside=beside,
         verdicts=verdicts,
-        counts=[(verdict, counted[verdict]) for verdict in SIGNS],
+        counts=[(word, counted[word]) for word in words],
         grids=[grid(numbers, table, f"{name}-table{table.name}") for table in material.report.tables[numbers.source]],
         numerals=every_number(numbers, f"{name}-number"),
         pictures=[picture for picture in own if picture.image is not None],

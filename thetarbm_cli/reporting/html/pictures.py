@@ -77,11 +77,11 @@ class Picture:
 def draw_pictures(
     material: Material, place: Workplace, progress: Callable[[int, int], None] | None = None
 ) -> list[Picture]:
-    """Every figure of the catalogue, for each source of images."""
+    """Every figure of the catalogue, for each source of the paper's images."""
     pictures: list[Picture] = []
     left = LARGEST_TOTAL
-    total = len(material.report.numbers) * len(CATALOGUE)
-    for numbers in material.report.numbers:
+    total = len(material.report.verdicts) * len(CATALOGUE)
+    for numbers, _ in material.report.verdicts:
         choice = choice_of(material, numbers.source)
         context = FigureContext(material.suite, place, material.profile, choice.source, numbers)
         for name, kind in CATALOGUE.items():
