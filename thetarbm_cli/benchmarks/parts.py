@@ -66,11 +66,10 @@ def measure_parts(
 
 def shares(of: str, whole: Job, parts: Mapping[str, Job], rounds: int) -> list[Part]:
     """Time a job and its parts in turn, after one call of each: medians over the rounds, largest first."""
-    jobs = {REST: whole, **parts}
-    for job in jobs.values():
+    for job in (whole, *parts.values()):
         job()
-    times = [{name: seconds_of(job) for name, job in jobs.items()} for _ in range(rounds)]
-    found = {name: statistics.median(round_[name] / round_[REST] for round_ in times) for name in parts}
+    times = [(seconds_of(whole), {name: seconds_of(job) for name, job in parts.items()}) for _ in range(rounds)]
+    found = {name: statistics.median(own[name] / all_ for all_, own in times) for name in parts}
     ordered = [Part(of, name, found[name]) for name in sorted(found, key=found.__getitem__, reverse=True)]
     return [*ordered, Part(of, REST, 1 - sum(found.values()))]
 
@@ -97,15 +96,17 @@ def _epoch(images: Images, sizes: Sizes) -> tuple[Job, dict[str, Job]]:
         np.add(weights, increment, out=weights)
 
     def gather() -> None:
-        np.take(images, rows[:batch], axis=0, out=taken)
+        for first in range(0, batches * batch, batch):
+            np.take(images, rows[first : first + batch], axis=0, out=taken)
 
     every_batch: dict[str, Job] = {
         "sigmoid, both phases": activate,
         "random numbers and samples": draw,
         "increment added to the weights": update,
-        "images of the batch": gather,
     }
     alone = {name: _repeated(job, batches) for name, job in every_batch.items()}
+    # Other images in every batch: the same ones again would come from the processor's cache.
+    alone["images of the batch"] = gather
     whole = epoch_of(RBM(hidden, batch_size=batch, backend="numpy"), images)
     return whole, {"matrix products": products_of(images, hidden, batch), **alone}
 

@@ -85,7 +85,7 @@ class Report:
         return lines
 
 
-def shown_tables(numbers: Numbers, names: Sequence[str]) -> list[str]:
+def _shown(numbers: Numbers, names: Sequence[str]) -> list[str]:
     """The tables with something to show: what is run on request needs records of its own, or to be asked for alone."""
     usual = {
         record.run for cell in numbers.cells if not cell.on_request for record in numbers.records.get(cell.name, [])
@@ -124,7 +124,7 @@ def assemble(
     return Report(
         profile,
         [*collected, *beside],
-        {each.source: [build(name, each) for name in shown_tables(each, names)] for each in [*collected, *beside]},
+        {each.source: [build(name, each) for name in _shown(each, names)] for each in [*collected, *beside]},
         [(numbers, judge(numbers, theory)) for numbers in collected],
         [(numbers, judge_carried(numbers)) for numbers in beside if numbers.records],
     )
