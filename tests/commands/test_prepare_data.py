@@ -167,7 +167,7 @@ def test_a_missing_or_cut_off_archive_is_named(run: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--source", "nothing.npz"], "unknown source 'nothing.npz'"),
+        (["--source", "nothing.npz"], "there is no file nothing.npz"),
         (["--archive", "x.zip"], "use it with --source official"),
         (["--dataset", "mnist", "--source", "official"], "mnist ships inside the package"),
         (["--dataset", "all", "--source", "mine.npz"], "--dataset is not for your own images"),

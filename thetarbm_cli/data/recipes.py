@@ -145,6 +145,8 @@ def _official(data_dir: Path, archive: Path | None, transpose: str, seed: int) -
 
 def _own(source: str, seed: int) -> Recipe:
     path = Path(source)
+    if not path.is_file() and path.suffix == ".npz":
+        raise InputError(f"there is no file {source}: check the path, or use generated or official as the source")
     if not path.is_file():
         raise InputError(f"unknown source {source!r}: use generated, official, or the path of a .npz file")
     checksum = storage.sha256_of_file(path)
