@@ -155,7 +155,8 @@ def find_extras(text: str, loader: Any = yaml.SafeLoader) -> Iterator[Problem]:
     """Every tag, anchor and alias in a text, and what is too deep, without building anything from them."""
     depth = 0
     for event in yaml.parse(text, Loader=loader):
-        line, column = event.start_mark.line + 1, event.start_mark.column + 1
+        mark = event.start_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark is not None else (0, 0)
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
