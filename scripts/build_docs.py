@@ -13,10 +13,10 @@ from pathlib import Path
 from cli_reference import reference
 
 from thetarbm_cli import storage
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suitefile import shipped_path
-from thetarbm_cli.experiments.theory import load_theory
+from thetarbm_cli.experiments.execution.theory import load_theory
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.evidence import Evidence
 from thetarbm_cli.reporting.files import make_report, outdated
 from thetarbm_cli.reporting.layout import TABLES

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from thetarbm_cli import storage
 from thetarbm_cli.commands.outputs import OUTPUTS
-from thetarbm_cli.experiments.suite import Suite
+from thetarbm_cli.experiments.suite.schema import Suite
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
 

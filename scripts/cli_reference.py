@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from thetarbm_cli.cli import COMMANDS, COMPLETION_VARIABLE, root
-from thetarbm_cli.experiments.settings import PERTURBED_MODELS, DataSettings, Perturbation
+from thetarbm_cli.experiments.runs.settings import PERTURBED_MODELS, DataSettings, Perturbation
 from thetarbm_cli.imaging.operators import KINDS as ROTATIONS
 from thetarbm_cli.imaging.orientation import BINNINGS, OPERATORS, WEIGHTINGS
 from thetarbm_cli.models.catalogue import MODELS, defaults_of, preset_of

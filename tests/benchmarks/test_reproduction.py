@@ -5,10 +5,10 @@ import pytest
 from tests.reporting.numbers import records
 from thetarbm_cli.benchmarks.reproduction import Recorded, logged_time, recorded_times
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suitefile import shipped_path
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 
 # Tables 1 and 2: four models at three targets; two controls; Table 3: 16 cells; "Training on mnist": two models.
 WANTED = 12 + 2 + 16 + 2

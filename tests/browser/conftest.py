@@ -14,7 +14,7 @@ import pytest
 from tests.experiments.runs import call
 from tests.experiments.suites import record_for, save
 from tests.reporting.numbers import records
-from thetarbm_cli.experiments.reading import load_suite
+from thetarbm_cli.experiments.suite.loader import load_suite
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route

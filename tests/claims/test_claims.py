@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from thetarbm_cli.data.prepared import Prepared, prepare
-from thetarbm_cli.experiments.perturbation import perturb
+from thetarbm_cli.experiments.runs.perturbation import perturb
 from thetarbm_cli.measures.classification import classify
 from thetarbm_cli.measures.gamma import gamma_score
 from thetarbm_cli.models.catalogue import build

@@ -6,8 +6,8 @@ import pytest
 
 from tests.experiments.runs import Command
 from tests.experiments.suites import SMALL, record_for, save, write_suite
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.loader import load_suite
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
-from thetarbm_cli.experiments import measuring
-from thetarbm_cli.experiments.settings import ALGORITHM, SVMSettings
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs import measuring
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, SVMSettings
+from thetarbm_cli.experiments.runs.store import RunStore
 
 FIELDS = (
     "run",

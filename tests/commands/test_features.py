@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import MODELS, Command, parts_of, place_of, rewrite, run_of
-from thetarbm_cli.experiments.recorded import checked_record, model_of
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs.recorded import checked_record, model_of
+from thetarbm_cli.experiments.runs.store import RunStore
 
 
 def features_of(small_data: Path, results: Path, run: str, images: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from tests.reporting.numbers import records
 from thetarbm_cli.benchmarks import ratios, scaling
 from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.commands.outputs import OUTPUTS
-from thetarbm_cli.experiments import measuring
+from thetarbm_cli.experiments.runs import measuring
 from thetarbm_cli.measures import theorem
 
 ROOT = Path(__file__).parents[2]

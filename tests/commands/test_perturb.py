@@ -63,7 +63,7 @@ def test_cells_are_cached(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr("thetarbm_cli.experiments.training_run.build", refuse)
+    monkeypatch.setattr("thetarbm_cli.experiments.runs.training.build", refuse)
     before = files_in(results)
     assert thetarbm(*SMALL, "--json", results=results).json == sheet
     assert files_in(results) == before

@@ -10,7 +10,7 @@ from tests.experiments.runs import Command
 from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.numbers import records
 from tests.reporting.pages import Node, read, two_figures
-from thetarbm_cli.experiments.reading import load_suite
+from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.reporting.figures import CATALOGUE, FigureKind
 from thetarbm_cli.reporting.figures.dotplots import draw_table_1
 from thetarbm_cli.reporting.html.numerals import measure_words

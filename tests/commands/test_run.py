@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.experiments.runs import Command
 from tests.experiments.suites import FAILING, SMALL, write_suite
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs.store import RunStore
 
 
 def test_runs_are_made_once_and_found_again(thetarbm: Command, tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from tests.experiments.runs import MODELS, Command, files_in, record_of, rewrite, run_of
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 
 PUBLISHED = {
     "theta": {"test_error_percent": 10.31, "gamma_train": 0.9, "gamma_test": 0.9062},

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.experiments.runs import Command
 from tests.experiments.suites import FAILING, record_for, save, write_suite
-from thetarbm_cli.experiments.reading import load_suite
+from thetarbm_cli.experiments.suite.loader import load_suite
 
 NUMBERS = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
 

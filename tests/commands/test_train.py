@@ -307,7 +307,7 @@ def test_missing_data_is_prepared_and_said_so(
         progress(2, 2)
         return prepare(small_data, *arguments)
 
-    monkeypatch.setattr("thetarbm_cli.experiments.rundata.prepare", prepares)
+    monkeypatch.setattr("thetarbm_cli.experiments.runs.images.prepare", prepares)
     outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny", data_dir=tmp_path / "empty")
     assert outcome.code == 0
     assert outcome.err.splitlines()[0] == "preparing the data"

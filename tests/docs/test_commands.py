@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import PAGES, commands
 from thetarbm_cli.cli import COMMANDS, root
-from thetarbm_cli.experiments.settings import parse_assignments, resolve
+from thetarbm_cli.experiments.runs.settings import parse_assignments, resolve
 
 
 @pytest.fixture

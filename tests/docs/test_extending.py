@@ -11,8 +11,8 @@ import pytest
 from tests.docs.pages import DOCS, blocks
 from tests.experiments.runs import call
 from thetarbm_cli.commands.train import command as train_command
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import Model
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.schema import Model
 from thetarbm_cli.models import catalogue
 
 

@@ -14,8 +14,8 @@ import pytest
 from tests.docs.pages import DOCS, script
 from tests.experiments.suites import record_for, save
 from thetarbm_cli.cli import COMMANDS, root
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.models.catalogue import MODELS, defaults_of
 from thetarbm_cli.reporting.files import outdated
 from thetarbm_cli.reporting.verdicts import CLAIMS

@@ -25,9 +25,9 @@ from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.cli import main
 from thetarbm_cli.data.prepared import Prepared, prepare
 from thetarbm_cli.data.sidecar import read_sidecar, write_sidecar
-from thetarbm_cli.experiments.settings import RunSettings, resolve
-from thetarbm_cli.experiments.store import RunRecord, RunStore
-from thetarbm_cli.experiments.training_run import Workplace, train_run
+from thetarbm_cli.experiments.runs.settings import RunSettings, resolve
+from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.training import Workplace, train_run
 
 MODELS = ("rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels")
 

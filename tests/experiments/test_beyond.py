@@ -9,10 +9,10 @@ import pytest
 from sklearn.svm import SVC
 
 from tests.experiments.runs import Command, parts_of, record_of
-from thetarbm_cli.experiments.recorded import checked_record, model_of
-from thetarbm_cli.experiments.settings import RunSettings, resolve, run_id
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.recorded import checked_record, model_of
+from thetarbm_cli.experiments.runs.settings import RunSettings, resolve, run_id
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.measures.svm_fit import class_pairs
 from thetarbm_cli.models.local import LocalThetaRBM
 

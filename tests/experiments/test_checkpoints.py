@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thetarbm_cli.backend import NumpyBackend
-from thetarbm_cli.experiments import checkpoints
-from thetarbm_cli.experiments.checkpoints import FORMAT, SHARE, Checkpointer
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs import checkpoints
+from thetarbm_cli.experiments.runs.checkpoints import FORMAT, SHARE, Checkpointer
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.models.update import EpochRecord, TrainingState
 
 RUN = "rbm-0123456789ab"

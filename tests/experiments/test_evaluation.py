@@ -14,12 +14,12 @@ from sklearn.svm import SVC
 
 from tests.experiments.runs import MODELS, files_in, parts_of, place_of, record_of, run_of, train
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments import measuring
-from thetarbm_cli.experiments.evaluation import evaluate_run, is_measured, summary
-from thetarbm_cli.experiments.measuring import Progress, as_plain
-from thetarbm_cli.experiments.recorded import checked_record, model_of
-from thetarbm_cli.experiments.settings import resolve
-from thetarbm_cli.experiments.training_run import perturbed_orientations
+from thetarbm_cli.experiments.runs import measuring
+from thetarbm_cli.experiments.runs.evaluation import evaluate_run, is_measured, summary
+from thetarbm_cli.experiments.runs.measuring import Progress, as_plain
+from thetarbm_cli.experiments.runs.recorded import checked_record, model_of
+from thetarbm_cli.experiments.runs.settings import resolve
+from thetarbm_cli.experiments.runs.training import perturbed_orientations
 from thetarbm_cli.imaging.operators import rotation_matrix
 from thetarbm_cli.measures.gamma import GammaScore
 from thetarbm_cli.models.rbm import RBM

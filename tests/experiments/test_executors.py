@@ -15,14 +15,14 @@ from threadpoolctl import threadpool_limits
 from tests.experiments.runs import call, finish, place_of, record_of, spawn
 from tests.experiments.suites import FAILING, lasting, write_suite
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments import cluster
-from thetarbm_cli.experiments.cluster import DaskExecutor
-from thetarbm_cli.experiments.errands import Errand, run_errand
-from thetarbm_cli.experiments.executors import Executor, LocalExecutor
-from thetarbm_cli.experiments.plan import make_plan
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.work import Job, Outcome
+from thetarbm_cli.experiments.execution import dask as cluster
+from thetarbm_cli.experiments.execution.dask import DaskExecutor
+from thetarbm_cli.experiments.execution.errands import Errand, run_errand
+from thetarbm_cli.experiments.execution.executors import Executor, LocalExecutor
+from thetarbm_cli.experiments.execution.job import Job, Outcome
+from thetarbm_cli.experiments.execution.plan import make_plan
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.loader import load_suite
 
 
 def jobs_of(folder: Path, small_data: Path, results: Path, text: str | None = None, seeds: int = 1) -> list[Job]:
@@ -107,7 +107,7 @@ def test_a_failure_while_measuring_is_recorded_and_forgotten_when_it_is_over(
 ) -> None:
     (job, *_) = jobs_of(tmp_path, small_data, tmp_path, FAILING)
     with monkeypatch.context() as patched:
-        patched.setattr("thetarbm_cli.experiments.work.evaluate_run", refuse)
+        patched.setattr("thetarbm_cli.experiments.execution.job.evaluate_run", refuse)
         (outcome,) = do_all(LocalExecutor(1), small_data, tmp_path, [job])
     assert (outcome.state, outcome.error) == ("failed", "out of memory: too large")
     ((_, record),) = records_in(tmp_path).items()

@@ -12,15 +12,16 @@ from distributed import LocalCluster
 from tests.experiments.runs import Command, call, finish, place_of, record_of, spawn
 from tests.experiments.suites import write_suite
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, told
-from thetarbm_cli.experiments import cluster, training_run
-from thetarbm_cli.experiments.cluster import DaskExecutor
-from thetarbm_cli.experiments.errands import Errand
-from thetarbm_cli.experiments.executors import LocalExecutor
-from thetarbm_cli.experiments.parallel import LOST_PROCESS, LostProcessError
-from thetarbm_cli.experiments.plan import make_plan
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.store import RunRecord, RunStore
-from thetarbm_cli.experiments.work import Job, Outcome, do_job, note_failure
+from thetarbm_cli.experiments.execution import dask as cluster
+from thetarbm_cli.experiments.execution.dask import DaskExecutor
+from thetarbm_cli.experiments.execution.errands import Errand
+from thetarbm_cli.experiments.execution.executors import LocalExecutor
+from thetarbm_cli.experiments.execution.job import Job, Outcome, do_job, note_failure
+from thetarbm_cli.experiments.execution.parallel import LOST_PROCESS, LostProcessError
+from thetarbm_cli.experiments.execution.plan import make_plan
+from thetarbm_cli.experiments.runs import training as training_run
+from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.models.rbm import RBM
 
 # How a run ends is told by its momentum, see FAULTS.
@@ -219,7 +220,7 @@ def test_a_run_knows_what_it_is_for_before_it_is_measured(
         raise KeyboardInterrupt
 
     *_, good = jobs_of(tmp_path, small_data)
-    monkeypatch.setattr("thetarbm_cli.experiments.work.evaluate_run", killed)
+    monkeypatch.setattr("thetarbm_cli.experiments.execution.job.evaluate_run", killed)
     with pytest.raises(KeyboardInterrupt):
         do_job(place_of(small_data, tmp_path), good)
     assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
@@ -273,7 +274,7 @@ def test_wrong_input_is_told_but_no_failed_run(
     def wrong(*_: object, **__: object) -> None:
         raise InputError("no such device")
 
-    monkeypatch.setattr("thetarbm_cli.experiments.work.train_run", wrong)
+    monkeypatch.setattr("thetarbm_cli.experiments.execution.job.train_run", wrong)
     *_, good = jobs_of(tmp_path, small_data)
     ((_, outcome),) = LocalExecutor(1)(place_of(small_data, tmp_path), [good], True)
     assert (outcome.state, outcome.error) == ("failed", "no such device")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.parallel import Crew, LostProcessError, each, outcomes
+from thetarbm_cli.experiments.execution.parallel import Crew, LostProcessError, each, outcomes
 
 
 def square(number: int) -> tuple[int, int]:

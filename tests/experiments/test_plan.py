@@ -9,12 +9,12 @@ from tests.experiments.suites import SMALL, metrics, record_for, save, write_sui
 from thetarbm_cli import storage
 from thetarbm_cli.data.prepared import prepared_checksum
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.plan import PlannedRun, choose_cells, make_plan
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.settings import run_id
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.execution.plan import PlannedRun, choose_cells, make_plan
+from thetarbm_cli.experiments.runs.settings import run_id
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 
 from tests.experiments.runs import Command, parts_of, place_of, rewrite, run_of, train
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of
-from thetarbm_cli.experiments.retraining import retrain_command
-from thetarbm_cli.experiments.settings import ALGORITHM, resolve
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, model_of
+from thetarbm_cli.experiments.runs.retraining import retrain_command
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, resolve
+from thetarbm_cli.experiments.runs.store import RunStore
 
 # Settings of every kind; each run must be made again by the command that its record leads to.
 VARIANTS: dict[str, dict[str, Any]] = {

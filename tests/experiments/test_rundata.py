@@ -9,9 +9,9 @@ import pytest
 from tests.experiments.runs import parts_of
 from thetarbm_cli.data.prepared import Prepared, prepare
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments import rundata
-from thetarbm_cli.experiments.rundata import load_data
-from thetarbm_cli.experiments.settings import DataSettings
+from thetarbm_cli.experiments.runs import images as rundata
+from thetarbm_cli.experiments.runs.images import load_data
+from thetarbm_cli.experiments.runs.settings import DataSettings
 
 
 def test_one_data_set_serves_all_parts(small_data: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.experiments.runs import MODELS
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments import settings as settings_module
-from thetarbm_cli.experiments.settings import (
+from thetarbm_cli.experiments.runs import settings as settings_module
+from thetarbm_cli.experiments.runs.settings import (
     ALGORITHM,
     DataSettings,
     Perturbation,

@@ -11,10 +11,11 @@ import pytest
 
 from tests.experiments.runs import MODELS, place_of, record_of, rewrite, run_of, train
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments import environment, training_run
-from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, resolve
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.training_run import train_run
+from thetarbm_cli.experiments.runs import environment
+from thetarbm_cli.experiments.runs import training as training_run
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, resolve
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.runs.training import train_run
 from thetarbm_cli.models.catalogue import build
 from thetarbm_cli.models.images import OrientedImageRBM
 
@@ -256,7 +257,7 @@ def test_end_at_any_write_then_again_gives_the_same_bytes(
     method: str,
     count: int,
 ) -> None:
-    monkeypatch.setattr("thetarbm_cli.experiments.checkpoints.SHARE", 1e9)  # a checkpoint after every epoch
+    monkeypatch.setattr("thetarbm_cli.experiments.runs.checkpoints.SHARE", 1e9)  # a checkpoint after every epoch
     run = run_of(trained, model)
     writes_checkpoints = model != "pixels"
     with monkeypatch.context() as patch:
@@ -277,7 +278,7 @@ def test_resumed_run_starts_where_it_was_cut_off(
     small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "thetarbm")
-    monkeypatch.setattr("thetarbm_cli.experiments.checkpoints.SHARE", 1e9)
+    monkeypatch.setattr("thetarbm_cli.experiments.runs.checkpoints.SHARE", 1e9)
     with monkeypatch.context() as patch:
         kill_before(patch, "save_checkpoint", 3)
         with pytest.raises(Killed):

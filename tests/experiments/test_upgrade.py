@@ -19,13 +19,14 @@ from tests.experiments.suites import write_suite
 from thetarbm_cli import documents
 from thetarbm_cli.documents import NewerFormatError
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments import store, theory
-from thetarbm_cli.experiments.recorded import checked_record
-from thetarbm_cli.experiments.settings import resolve
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import Theory
-from thetarbm_cli.experiments.theory import check_theory, load_theory
-from thetarbm_cli.experiments.work import Job, do_job
+from thetarbm_cli.experiments.execution import theory
+from thetarbm_cli.experiments.execution.job import Job, do_job
+from thetarbm_cli.experiments.execution.theory import check_theory, load_theory
+from thetarbm_cli.experiments.runs import store
+from thetarbm_cli.experiments.runs.recorded import checked_record
+from thetarbm_cli.experiments.runs.settings import resolve
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.schema import Theory
 
 SAMPLES = Path(__file__).parent / "samples"
 RECORDS = sorted(SAMPLES.glob("run-v*.json"))

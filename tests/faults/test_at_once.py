@@ -11,9 +11,10 @@ import pytest
 
 from tests.experiments.runs import call, finish
 from tests.faults.scenes import SUITE, TINY, Stage
-from thetarbm_cli.experiments import progress, theory
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.suite import Theory
+from thetarbm_cli.experiments.execution import runner as progress
+from thetarbm_cli.experiments.execution import theory
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.schema import Theory
 
 RUN = ("run", *TINY)
 

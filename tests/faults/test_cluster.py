@@ -16,12 +16,12 @@ from distributed import LocalCluster
 from tests.experiments.runs import call, finish, place_of
 from tests.faults.scenes import SUITE, TINY, Stage
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments import cluster
-from thetarbm_cli.experiments.cluster import DaskExecutor
-from thetarbm_cli.experiments.plan import make_plan
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.work import Job
+from thetarbm_cli.experiments.execution import dask as cluster
+from thetarbm_cli.experiments.execution.dask import DaskExecutor
+from thetarbm_cli.experiments.execution.job import Job
+from thetarbm_cli.experiments.execution.plan import make_plan
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.loader import load_suite
 
 RUN = ("run", *TINY)
 # Imported by each Python that is started with its folder on the path: thetarbm is not there, or is an older one.

@@ -18,8 +18,8 @@ from tests.faults.disk import FullDisk, ReadOnly
 from tests.faults.scenes import Stage
 from thetarbm_cli import documents
 from thetarbm_cli.arrays import read_arrays
-from thetarbm_cli.experiments import checkpoints
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs import checkpoints
+from thetarbm_cli.experiments.runs.store import RunStore
 
 SUITE = """\
 format: 1

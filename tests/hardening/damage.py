@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import Outcome, call
-from thetarbm_cli.experiments import checkpoints
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs import checkpoints
+from thetarbm_cli.experiments.runs.store import RunStore
 
 Damage = Callable[[Path], None]
 

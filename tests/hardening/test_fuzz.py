@@ -27,15 +27,15 @@ from thetarbm_cli.data.amat import read_table
 from thetarbm_cli.data.own import read_own
 from thetarbm_cli.data.sidecar import UnusableError, find_prepared
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.checkpoints import Checkpointer
-from thetarbm_cli.experiments.cleaning import all_weights, stale_runs
-from thetarbm_cli.experiments.evaluation import evaluate_run, summary
-from thetarbm_cli.experiments.names import suite_names
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.standing import standing
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.theory import load_theory
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.execution.cleaning import all_weights, stale_runs
+from thetarbm_cli.experiments.execution.status import standing
+from thetarbm_cli.experiments.execution.theory import load_theory
+from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
+from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_names import suite_names
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
 from thetarbm_cli.reporting.files import WRITERS, Report, make_report
 from thetarbm_cli.reporting.glance import glance

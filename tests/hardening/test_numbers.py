@@ -10,8 +10,8 @@ import pytest
 
 from tests.experiments.runs import Command
 from thetarbm_cli.backend import NumpyBackend
-from thetarbm_cli.experiments import memory
-from thetarbm_cli.experiments.settings import resolve
+from thetarbm_cli.experiments.runs import memory
+from thetarbm_cli.experiments.runs.settings import resolve
 from thetarbm_cli.models.catalogue import build
 from thetarbm_cli.models.estimator import host_state
 

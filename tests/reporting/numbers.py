@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.experiments.suites import record_for
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.values import Numbers, collect
 
 ALL = load_suite(shipped_path(), check_settings=False).cells(in_tables=True)

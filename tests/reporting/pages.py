@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.reporting.figures import CATALOGUE, Drawing, FigureKind, FigureMissing
 from thetarbm_cli.reporting.html.material import Material
 from thetarbm_cli.reporting.html.page import render_page

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from tests.experiments.suites import record_for
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.suitefile import shipped_path
-from thetarbm_cli.experiments.theory import TheoryRecord
+from thetarbm_cli.experiments.execution.theory import TheoryRecord
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
 from thetarbm_cli.reporting.values import collect
 

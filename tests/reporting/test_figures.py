@@ -14,10 +14,10 @@ from PIL import Image
 from tests.experiments.suites import record_for, save
 from tests.reporting.figured import SUITE, context_of
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.reporting.figures import (
     CATALOGUE,
     FigureContext,
@@ -102,9 +102,9 @@ def test_another_process_gives_the_same_bytes_and_imports_matplotlib_only_to_dra
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.figures import draw, figure_context
 place = SimpleNamespace(store=RunStore(Path({str(context.place.store.folder.parent)!r})))
 context = figure_context(load_suite(shipped_path(), check_settings=False), place)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.numbers import CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
-from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.html.material import Material, gather
 from thetarbm_cli.reporting.html.page import render_page
 

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.pages import few_figures, two_figures
-from thetarbm_cli.experiments.store import RunRecord, RunStore
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.reporting.figures import CATALOGUE, Drawing, FigureKind, draw
 from thetarbm_cli.reporting.html import pictures
 from thetarbm_cli.reporting.html.environments import environments

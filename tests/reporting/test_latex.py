@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.experiments.suites import write_suite
 from tests.reporting.numbers import numbers_of
-from thetarbm_cli.experiments.reading import load_suite
+from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.reporting.latex import escape, to_latex
 from thetarbm_cli.reporting.layout import TABLES, Table
 from thetarbm_cli.reporting.tables import build

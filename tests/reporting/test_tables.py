@@ -9,9 +9,9 @@ import pytest
 
 from tests.experiments.suites import record_for, save
 from tests.reporting.numbers import BEYOND, CELLS, as_published, numbers, numbers_of, records
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.suitefile import shipped_path
+from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.delimited import to_csv
 from thetarbm_cli.reporting.files import make_report, outdated, write
 from thetarbm_cli.reporting.layout import TABLES

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.reporting.numbers import CELLS, Choose, as_published, numbers
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.theory import TheoryRecord
+from thetarbm_cli.experiments.execution.theory import TheoryRecord
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.reporting.values import collect
 from thetarbm_cli.reporting.verdicts import CLAIMS, judge, to_markdown
 

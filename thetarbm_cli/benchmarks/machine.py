@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from thetarbm_cli.backend import NumpyBackend
-from thetarbm_cli.experiments.environment import describe_environment
+from thetarbm_cli.experiments.runs.environment import describe_environment
 
 
 def describe_machine(threads: int) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from thetarbm_cli.benchmarks.goals import Ratio
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.plan import PlannedRun, make_plan
-from thetarbm_cli.experiments.suite import Suite
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
+from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.suite.schema import Suite
 
 TABLES = {"1", "2", "3", "mnist"}
 CORES = 2

@@ -85,7 +85,7 @@ def command(
 def _reproduction(session: Session, run_log: Path | None) -> tuple[Ratio | None, list[str]]:
     """The time of the whole reproduction, or why it is left out."""
     from thetarbm_cli.benchmarks.reproduction import logged_time, recorded_times
-    from thetarbm_cli.experiments.reading import load_suite
+    from thetarbm_cli.experiments.suite.loader import load_suite
 
     if run_log is not None:
         return logged_time(run_log), []

@@ -21,8 +21,8 @@ def command(session: Session, weights: bool, yes: bool, suite_path: Path | None,
 
     Runs made by hand stay. What goes is listed, and you are asked first.
     """
-    from thetarbm_cli.experiments.cleaning import all_weights, remove, stale_runs
-    from thetarbm_cli.experiments.reading import load_suite
+    from thetarbm_cli.experiments.execution.cleaning import all_weights, remove, stale_runs
+    from thetarbm_cli.experiments.suite.loader import load_suite
 
     place = session.workplace()
     removals = stale_runs(place, load_suite(suite_path))

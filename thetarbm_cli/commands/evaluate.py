@@ -12,7 +12,7 @@ from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.training_run import Workplace
+    from thetarbm_cli.experiments.runs.training import Workplace
 
 logger = logging.getLogger("thetarbm")
 
@@ -39,7 +39,7 @@ def command(
     RUN is an id, the beginning of one, or the path of its folder. With --all, a run that cannot be measured is
     passed over with a warning, and the exit code is 1.
     """
-    from thetarbm_cli.experiments.evaluation import evaluate_run, summary
+    from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
 
     place = session.workplace()
     if every == bool(runs):
@@ -79,7 +79,7 @@ def finished_runs(place: Workplace) -> list[str]:
 
 def named_runs(place: Workplace, names: tuple[str, ...]) -> list[str]:
     """Ids of the runs that a user names; a wrong one is refused before any is measured."""
-    from thetarbm_cli.experiments.recorded import checked_record
+    from thetarbm_cli.experiments.runs.recorded import checked_record
 
     return [checked_record(place, place.store.find(name)).run for name in names]
 

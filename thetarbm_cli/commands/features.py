@@ -24,7 +24,7 @@ def command(session: Session, run: str, out: Path, images: Path | None) -> None:
 
     The file has `features` (N, H), `labels` and `split` (0 train, 1 valid, 2 test) where they are known.
     """
-    from thetarbm_cli.experiments.features import write_features
+    from thetarbm_cli.experiments.runs.features import write_features
 
     place = session.workplace()
     count, units = write_features(place, place.store.find(run), out, images)

@@ -55,7 +55,7 @@ def command(
     from images:  orientations
     """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli import storage
-    from thetarbm_cli.experiments.reading import load_suite
+    from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.reporting.figures import figure_context, kind_of, missing_lines
 
     for name in names:

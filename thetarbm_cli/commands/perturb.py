@@ -12,7 +12,7 @@ from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_
 from thetarbm_cli.errors import InputError
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.robustness import Robustness
+    from thetarbm_cli.experiments.execution.robustness import Robustness
 
 
 class NumberList(click.ParamType):  # type: ignore[type-arg]
@@ -87,8 +87,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Table 3: the θ-RBM's test error when orientations are off by ±ε, ε ~ Binomial(n, p)."""
-    from thetarbm_cli.experiments.robustness import perturbation_table
-    from thetarbm_cli.experiments.settings import parse_assignments
+    from thetarbm_cli.experiments.execution.robustness import perturbation_table
+    from thetarbm_cli.experiments.runs.settings import parse_assignments
 
     assigned = parse_assignments(assignments)
     if assigned.perturbation:
@@ -112,7 +112,7 @@ def command(
 
 
 def _show(table: Robustness, n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:
-    from thetarbm_cli.experiments.robustness import published_table
+    from thetarbm_cli.experiments.execution.robustness import published_table
 
     paper = published_table()
     errors = {(cell.n, cell.p): cell.test_error_percent for cell in table.cells}

@@ -16,8 +16,8 @@ from thetarbm_cli.commands.suite_options import profile_option, seeds_option, so
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_WORK_DUE, InputError
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.executors import Executor
-    from thetarbm_cli.experiments.progress import Row, Step
+    from thetarbm_cli.experiments.execution.executors import Executor
+    from thetarbm_cli.experiments.execution.runner import Row, Step
 
 
 @click.command("run")
@@ -77,9 +77,9 @@ def command(
     thetarbm run theta/sparsity=0.3 'perturbation/n=1,*' -j 2
     thetarbm run fashion
     """  # noqa: D301  click takes \b as "keep these lines"
-    from thetarbm_cli.experiments.plan import choose_cells, make_plan
-    from thetarbm_cli.experiments.progress import do_theory, pending, rows, steps
-    from thetarbm_cli.experiments.reading import load_suite
+    from thetarbm_cli.experiments.execution.plan import choose_cells, make_plan
+    from thetarbm_cli.experiments.execution.runner import do_theory, pending, rows, steps
+    from thetarbm_cli.experiments.suite.loader import load_suite
 
     executor = _executor(**where)
     suite = load_suite(suite_path)
@@ -109,13 +109,13 @@ def command(
 
 
 def _executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder: bool) -> Executor:
-    from thetarbm_cli.experiments.executors import LocalExecutor
+    from thetarbm_cli.experiments.execution.executors import LocalExecutor
 
     if executor == "local":
         if scheduler is not None or no_shared_folder:
             raise InputError("--scheduler and --no-shared-folder are for --executor dask")
         return LocalExecutor(jobs)
-    from thetarbm_cli.experiments.cluster import DaskExecutor
+    from thetarbm_cli.experiments.execution.dask import DaskExecutor
 
     return DaskExecutor(scheduler, workers=jobs, shared=False if no_shared_folder else None)
 
@@ -160,13 +160,13 @@ def _left(step: Step, on_terminal: bool) -> str:
 
 
 def _theory_due(session: Session, theory: Any, wanted: bool) -> str:
-    from thetarbm_cli.experiments.theory import why_due
+    from thetarbm_cli.experiments.execution.theory import why_due
 
     return why_due(session.results, theory) if wanted and theory is not None else ""
 
 
 def _tell_due(session: Session, table: list[Row], as_json: bool, theory: str) -> int:
-    from thetarbm_cli.experiments.progress import Row
+    from thetarbm_cli.experiments.execution.runner import Row
 
     if theory:
         table = [Row("theory", "theory", "theory", 0, "pending", theory), *table]

@@ -15,7 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from thetarbm_cli.backend import Backend
-    from thetarbm_cli.experiments.training_run import Workplace
+    from thetarbm_cli.experiments.runs.training import Workplace
 
 Progress = Callable[[int, int], None]
 
@@ -59,8 +59,8 @@ class Session:
 
     def workplace(self) -> Workplace:
         """Folders and backend as the experiments take them."""
-        from thetarbm_cli.experiments.store import RunStore
-        from thetarbm_cli.experiments.training_run import Workplace
+        from thetarbm_cli.experiments.runs.store import RunStore
+        from thetarbm_cli.experiments.runs.training import Workplace
 
         return Workplace(self.data_dir, RunStore(self.results), self.backend_name)
 

@@ -24,8 +24,8 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
 
     RUN is an id, the beginning of one, or the path of its folder. Nothing is trained, measured or written.
     """
-    from thetarbm_cli.experiments.reading import load_suite
-    from thetarbm_cli.experiments.store import RunStore
+    from thetarbm_cli.experiments.runs.store import RunStore
+    from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.reporting.glance import glance
     from thetarbm_cli.reporting.glance_text import INDENT, to_parts
 

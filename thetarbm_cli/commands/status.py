@@ -33,8 +33,8 @@ def command(
 
     Exit code 3 if work is due. NAME is as for run.
     """
-    from thetarbm_cli.experiments.reading import load_suite
-    from thetarbm_cli.experiments.standing import standing
+    from thetarbm_cli.experiments.execution.status import standing
+    from thetarbm_cli.experiments.suite.loader import load_suite
 
     suite = load_suite(suite_path)
     cells = standing(session.workplace(), session.results, suite, names, profile, seeds=seeds, source=source)

@@ -53,7 +53,7 @@ def command(
 
     Nothing is trained or measured. Verdicts on the paper's claims are written beside the folder of the tables.
     """
-    from thetarbm_cli.experiments.reading import load_suite
+    from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.reporting.files import WRITERS, make_report, outdated, write
     from thetarbm_cli.reporting.layout import TABLES
 

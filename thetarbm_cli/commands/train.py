@@ -12,7 +12,7 @@ from thetarbm_cli.commands.completion import complete_sources
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.training_run import TrainedRun
+    from thetarbm_cli.experiments.runs.training import TrainedRun
     from thetarbm_cli.models.update import EpochRecord
 
 
@@ -95,8 +95,8 @@ def command(
     thetarbm train --model rbm --set learning_rate=0.005 --set visible=bernoulli
     thetarbm train --model theta --set data.train=1000 --set perturbation.n=1 --set perturbation.p=0.1
     """  # noqa: D301  click takes \b as "keep these lines"
-    from thetarbm_cli.experiments.settings import parse_assignments, resolve
-    from thetarbm_cli.experiments.training_run import train_run
+    from thetarbm_cli.experiments.runs.settings import parse_assignments, resolve
+    from thetarbm_cli.experiments.runs.training import train_run
 
     given = {name: value for name, value in settings.items() if value is not None}
     assigned = parse_assignments(assignments)

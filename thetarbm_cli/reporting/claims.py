@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from thetarbm_cli.experiments.theory import TheoryRecord
+from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.reporting.noise import LEVEL, chance_of_lower, is_lower, standard_error
 from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers, Value
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from tabulate import tabulate
 
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.theory import TheoryRecord
+from thetarbm_cli.experiments.execution.theory import TheoryRecord
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.reporting.entries import MISSING, entry_text
 from thetarbm_cli.reporting.layout import Entry
 from thetarbm_cli.reporting.markdown import MARKS

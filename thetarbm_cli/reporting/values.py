@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.suite.cells import Cell
 
 ERROR, GAMMA_TRAIN, GAMMA_TEST = "test_error_percent", "gamma_train", "gamma_test"
 # The O-RBM is measured twice: this ending means images that are not aligned.

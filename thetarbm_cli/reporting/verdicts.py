@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from thetarbm_cli.experiments.theory import TheoryRecord
+from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.reporting import claims
 from thetarbm_cli.reporting.noise import LEVEL
 from thetarbm_cli.reporting.values import Numbers

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.suite import Suite
+from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Suite
 from thetarbm_cli.reporting.values import Numbers, Source, collect
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.rundata import RunData
-    from thetarbm_cli.experiments.training_run import Workplace
+    from thetarbm_cli.experiments.runs.images import RunData
+    from thetarbm_cli.experiments.runs.training import Workplace
 
 logger = logging.getLogger("thetarbm")
 

@@ -14,16 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.retraining import retrain_command
-from thetarbm_cli.experiments.settings import DataSettings
-from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.runs.retraining import retrain_command
+from thetarbm_cli.experiments.runs.settings import DataSettings
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.reporting.figures.context import FigureContext
 from thetarbm_cli.reporting.figures.drawing import FigureMissing, Gap, nothing_measured
 
 if TYPE_CHECKING:
     from thetarbm_cli.data.prepared import Prepared
-    from thetarbm_cli.experiments.rundata import RunData
+    from thetarbm_cli.experiments.runs.images import RunData
     from thetarbm_cli.models.rbm import RBM
 
 # Training images on which units are ranked by their mean activation.
@@ -79,7 +79,7 @@ def fitted_models(context: FigureContext, cells: Sequence[Cell]) -> FittedModels
 
 
 def _load(context: FigureContext, cell: Cell, record: RunRecord) -> Fitted | None:
-    from thetarbm_cli.experiments.recorded import model_of
+    from thetarbm_cli.experiments.runs.recorded import model_of
 
     try:
         return Fitted(cell, record, model_of(context.place, record))
@@ -95,7 +95,7 @@ def data_of(context: FigureContext, record: RunRecord) -> RunData:
     FigureMissing
         If they are not, or are not the ones that the run was made from.
     """
-    from thetarbm_cli.experiments import recorded
+    from thetarbm_cli.experiments.runs import recorded
 
     key = (record.settings.data, *sorted((role, each["sha256"]) for role, each in record.data.items()))
     if key not in context.loaded:

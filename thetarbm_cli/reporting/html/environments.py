@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.runs.store import RunRecord
 
 REVISION = "git"
 

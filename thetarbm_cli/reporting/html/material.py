@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.suite import Suite
-from thetarbm_cli.experiments.suitefile import find_suite
-from thetarbm_cli.experiments.theory import load_theory
+from thetarbm_cli.experiments.execution.theory import load_theory
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Suite
+from thetarbm_cli.experiments.suite_file import find_suite
 from thetarbm_cli.reporting.files import Report, assemble, load_records
 from thetarbm_cli.reporting.layout import TABLES
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.reporting.figures import CATALOGUE, Drawing, FigureContext, encode, make, missing_lines
 from thetarbm_cli.reporting.figures.style import DPI
 from thetarbm_cli.reporting.html.material import Material

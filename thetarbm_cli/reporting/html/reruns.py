@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.evaluation import is_measured
-from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.runs.evaluation import is_measured
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.reporting.html.material import Material
 from thetarbm_cli.reporting.values import Numbers, Source
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.plan import read_records
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.suite import Suite
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.execution.plan import read_records
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.suite.schema import Suite
 
 
 @dataclass(frozen=True)

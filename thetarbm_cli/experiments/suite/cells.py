@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from thetarbm_cli.experiments.profiles import Profile
-from thetarbm_cli.experiments.settings import DataSettings, Perturbation, RunSettings, SVMSettings, resolve
+from thetarbm_cli.experiments.runs.profiles import Profile
+from thetarbm_cli.experiments.runs.settings import DataSettings, Perturbation, RunSettings, SVMSettings, resolve
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.store import RunRecord
+    from thetarbm_cli.experiments.runs.store import RunRecord
 
 PERTURBATION_AXES = ("n", "p", "scope")
 # A cell has its profile in its settings already.

@@ -12,14 +12,14 @@ from fnmatch import fnmatchcase
 from typing import Literal
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.cells import Cell
-from thetarbm_cli.experiments.evaluation import is_measured
-from thetarbm_cli.experiments.profiles import MOST_SEEDS
-from thetarbm_cli.experiments.reasons import changes
-from thetarbm_cli.experiments.rundata import prepared_checksums
-from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, run_id
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.execution.reasons import changes
+from thetarbm_cli.experiments.runs.evaluation import is_measured
+from thetarbm_cli.experiments.runs.images import prepared_checksums
+from thetarbm_cli.experiments.runs.profiles import MOST_SEEDS
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.suite.cells import Cell
 
 State = Literal["done", "missing", "failed", "stale", "running"]
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.cells import PERTURBATION_AXES, Cell
-from thetarbm_cli.experiments.names import cell_name
-from thetarbm_cli.experiments.profiles import Profile, Protocol, Scalar
-from thetarbm_cli.experiments.settings import Scope
+from thetarbm_cli.experiments.runs.profiles import Profile, Protocol, Scalar
+from thetarbm_cli.experiments.runs.settings import Scope
+from thetarbm_cli.experiments.suite.cells import PERTURBATION_AXES, Cell
+from thetarbm_cli.experiments.suite_names import cell_name
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
 Percent = Annotated[float, Field(ge=0, le=100)]

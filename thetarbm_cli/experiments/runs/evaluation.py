@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.experiments.measuring import Subject, Watch, measure_error, measure_gamma, unwatched
-from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.measuring import Subject, Watch, measure_error, measure_gamma, unwatched
+from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, model_of
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.models.oriented import OrientedRBM
 
 # Δ of the γ-score in the tables.

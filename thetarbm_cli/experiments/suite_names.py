@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from thetarbm_cli.experiments.suitefile import MOST_CELLS, find_extras, find_suite, read_suite_text
+from thetarbm_cli.experiments.suite_file import MOST_CELLS, find_extras, find_suite, read_suite_text
 
 # The parser in C is fifteen times as fast; without line numbers and checks it is all that names need.
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -11,13 +11,13 @@ from typing import Any, Literal
 
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, told
-from thetarbm_cli.experiments.environment import describe_environment
-from thetarbm_cli.experiments.evaluation import evaluate_run
-from thetarbm_cli.experiments.plan import PlannedRun
-from thetarbm_cli.experiments.rundata import described_data
-from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, run_id
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.training_run import Workplace, seeds_by_axis, train_run
+from thetarbm_cli.experiments.execution.plan import PlannedRun
+from thetarbm_cli.experiments.runs.environment import describe_environment
+from thetarbm_cli.experiments.runs.evaluation import evaluate_run
+from thetarbm_cli.experiments.runs.images import described_data
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.training import Workplace, seeds_by_axis, train_run
 
 logger = logging.getLogger("thetarbm")
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, TypeAdapter
 
-from thetarbm_cli.experiments.suitefile import read_document, shipped_path
+from thetarbm_cli.experiments.suite_file import read_document, shipped_path
 
 # More would be a plan that never ends.
 MOST_SEEDS = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.runs.store import RunRecord
 
 
 def retrain_command(record: RunRecord) -> str:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from thetarbm_cli.experiments.evaluation import evaluate_run
-from thetarbm_cli.experiments.parallel import each
-from thetarbm_cli.experiments.reading import load_suite
-from thetarbm_cli.experiments.settings import RunSettings, resolve
-from thetarbm_cli.experiments.suitefile import shipped_path
-from thetarbm_cli.experiments.training_run import Workplace, train_run
+from thetarbm_cli.experiments.execution.parallel import each
+from thetarbm_cli.experiments.runs.evaluation import evaluate_run
+from thetarbm_cli.experiments.runs.settings import RunSettings, resolve
+from thetarbm_cli.experiments.runs.training import Workplace, train_run
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
 
 PAPER_N = (1, 2, 3, 4)
 PAPER_P = (0.1, 0.2, 0.3, 0.4)

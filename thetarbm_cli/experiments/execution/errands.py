@@ -9,10 +9,10 @@ from pathlib import Path
 
 from thetarbm_cli import __version__
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.store import RunStore
-from thetarbm_cli.experiments.training_run import Workplace
-from thetarbm_cli.experiments.work import Job, Outcome, do_job
+from thetarbm_cli.experiments.execution.job import Job, Outcome, do_job
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.runs.training import Workplace
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.retraining import retrain_command
-from thetarbm_cli.experiments.rundata import RunData, load_data
-from thetarbm_cli.experiments.settings import ALGORITHM, run_id
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.images import RunData, load_data
+from thetarbm_cli.experiments.runs.retraining import retrain_command
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.models.catalogue import build
 from thetarbm_cli.models.rbm import RBM
 

@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.cells import PERTURBATION_AXES
-from thetarbm_cli.experiments.suite import Experiment, Suite
-from thetarbm_cli.experiments.suitefile import MOST_CELLS, Document, Place, find_suite, read_document
+from thetarbm_cli.experiments.suite.cells import PERTURBATION_AXES
+from thetarbm_cli.experiments.suite.schema import Experiment, Suite
+from thetarbm_cli.experiments.suite_file import MOST_CELLS, Document, Place, find_suite, read_document
 
 
 def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Suite:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from thetarbm_cli.experiments.settings import RunSettings
-from thetarbm_cli.experiments.store import RunRecord
+from thetarbm_cli.experiments.runs.settings import RunSettings
+from thetarbm_cli.experiments.runs.store import RunRecord
 
 
 def changes(record: RunRecord, settings: RunSettings) -> list[str]:

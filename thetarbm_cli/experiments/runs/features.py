@@ -12,8 +12,8 @@ from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.data.own import read_own_images
 from thetarbm_cli.data.summary import as_unit_floats
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.recorded import checked_record, data_of, model_of
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, model_of
+from thetarbm_cli.experiments.runs.training import Workplace
 
 
 def write_features(place: Workplace, run: str, out: Path, images: Path | None) -> tuple[int, int]:

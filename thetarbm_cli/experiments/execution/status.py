@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from thetarbm_cli.experiments import theory
-from thetarbm_cli.experiments.plan import PlannedRun, choose_cells, make_plan
-from thetarbm_cli.experiments.suite import Suite
-from thetarbm_cli.experiments.training_run import Workplace
+from thetarbm_cli.experiments.execution import theory
+from thetarbm_cli.experiments.execution.plan import PlannedRun, choose_cells, make_plan
+from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.suite.schema import Suite
 
 # A cell is what the worst of its runs is.
 ORDER = ("failed", "running", "stale", "missing", "done")

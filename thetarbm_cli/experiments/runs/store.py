@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.fields import (
+from thetarbm_cli.experiments.runs.fields import (
     DataPart,
     EnvironmentPart,
     EpochPart,
@@ -27,8 +27,8 @@ from thetarbm_cli.experiments.fields import (
     of_kind,
     validated,
 )
-from thetarbm_cli.experiments.names import run_identifiers
-from thetarbm_cli.experiments.settings import RunSettings
+from thetarbm_cli.experiments.runs.settings import RunSettings
+from thetarbm_cli.experiments.suite_names import run_identifiers
 
 FORMAT = 1
 # Runs that a message lists when several are meant.

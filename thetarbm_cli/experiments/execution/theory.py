@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict
 
 from thetarbm_cli import documents, storage
-from thetarbm_cli.experiments.fields import CheckPart, of_kind, validated
-from thetarbm_cli.experiments.settings import ALGORITHM
-from thetarbm_cli.experiments.suite import Theory
+from thetarbm_cli.experiments.runs.fields import CheckPart, of_kind, validated
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.suite.schema import Theory
 
 FORMAT = 1
 NAME = "theory"

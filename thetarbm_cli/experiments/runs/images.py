@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.data.prepared import Prepared, list_prepared, prepare, prepared_checksum
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.profiles import Protocol
-from thetarbm_cli.experiments.settings import DataSettings
+from thetarbm_cli.experiments.runs.profiles import Protocol
+from thetarbm_cli.experiments.runs.settings import DataSettings
 
 Part = tuple[NDArray[np.float32], NDArray[np.int64]]
 

@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 
 from thetarbm_cli import documents
 from thetarbm_cli.backend import Backend
-from thetarbm_cli.experiments.fields import EpochPart
-from thetarbm_cli.experiments.store import RunStore
+from thetarbm_cli.experiments.runs.fields import EpochPart
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.models.estimator import host_state
 from thetarbm_cli.models.update import EpochRecord, TrainingState
 

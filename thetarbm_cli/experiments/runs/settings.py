@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.profiles import Profile, Protocol, shipped_profiles
+from thetarbm_cli.experiments.runs.profiles import Profile, Protocol, shipped_profiles
 
 # Raise by hand whenever the same settings would give other numbers: every older run is then stale.
 ALGORITHM = 1

@@ -15,12 +15,12 @@ from typing import Any
 
 from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.errands import Delivery, Errand, run_errand
-from thetarbm_cli.experiments.executors import failed
-from thetarbm_cli.experiments.parallel import LostProcessError
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.training_run import Workplace
-from thetarbm_cli.experiments.work import Job, Outcome
+from thetarbm_cli.experiments.execution.errands import Delivery, Errand, run_errand
+from thetarbm_cli.experiments.execution.executors import failed
+from thetarbm_cli.experiments.execution.job import Job, Outcome
+from thetarbm_cli.experiments.execution.parallel import LostProcessError
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.training import Workplace
 
 PATIENCE_SECONDS = 20
 

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, StorageError, told
-from thetarbm_cli.experiments.checkpoints import Checkpointer
-from thetarbm_cli.experiments.environment import describe_environment, peak_memory_megabytes
-from thetarbm_cli.experiments.memory import refuse_too_large, training_bytes
-from thetarbm_cli.experiments.perturbation import perturb
-from thetarbm_cli.experiments.rundata import RunData, load_data
-from thetarbm_cli.experiments.settings import ALGORITHM, RunSettings, run_id
-from thetarbm_cli.experiments.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
+from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes
+from thetarbm_cli.experiments.runs.images import RunData, load_data
+from thetarbm_cli.experiments.runs.memory import refuse_too_large, training_bytes
+from thetarbm_cli.experiments.runs.perturbation import perturb
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
+from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.models.catalogue import build
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.rbm import RBM

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Protocol
 
 from thetarbm_cli.errors import told
-from thetarbm_cli.experiments.parallel import outcomes
-from thetarbm_cli.experiments.training_run import Workplace
-from thetarbm_cli.experiments.work import Job, Outcome, do_job, note_failure
+from thetarbm_cli.experiments.execution.job import Job, Outcome, do_job, note_failure
+from thetarbm_cli.experiments.execution.parallel import outcomes
+from thetarbm_cli.experiments.runs.training import Workplace
 
 
 class Executor(Protocol):

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from thetarbm_cli.experiments import theory
-from thetarbm_cli.experiments.executors import Executor
-from thetarbm_cli.experiments.plan import PlannedRun
-from thetarbm_cli.experiments.suite import Theory
-from thetarbm_cli.experiments.training_run import Workplace
-from thetarbm_cli.experiments.work import Job, Outcome
+from thetarbm_cli.experiments.execution import theory
+from thetarbm_cli.experiments.execution.executors import Executor
+from thetarbm_cli.experiments.execution.job import Job, Outcome
+from thetarbm_cli.experiments.execution.plan import PlannedRun
+from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.suite.schema import Theory
 
 RETRY = "--retry-failed tries it again"
 

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Backend
-from thetarbm_cli.experiments.memory import refuse_too_large, svm_bytes
-from thetarbm_cli.experiments.rundata import RunData
-from thetarbm_cli.experiments.store import RunRecord
-from thetarbm_cli.experiments.training_run import perturbed_orientations
+from thetarbm_cli.experiments.runs.images import RunData
+from thetarbm_cli.experiments.runs.memory import refuse_too_large, svm_bytes
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.training import perturbed_orientations
 from thetarbm_cli.measures.classification import judge
 from thetarbm_cli.measures.gamma import GammaScore, gamma_score
 from thetarbm_cli.measures.grid_search import grid_search

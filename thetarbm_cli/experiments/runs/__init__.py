@@ -1,0 +1,1 @@
+"""One run: its settings, its record, how it is trained, measured and kept."""

@@ -1,0 +1,1 @@
+"""The suite: what experiments.yaml may say, and its cells."""
