@@ -16,8 +16,7 @@ from tests.experiments.suites import write_suite
 from thetarbm_cli.cli import COMMANDS, main, root
 from thetarbm_cli.commands.completion import FIGURES
 from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite_file import shipped_path
-from thetarbm_cli.experiments.suite_names import suite_names
+from thetarbm_cli.experiments.suite_file import shipped_path, suite_names
 from thetarbm_cli.reporting.figures import CATALOGUE
 
 RUNS = ("rbm-0a1b", "theta-11aa", "theta-11bb", "theta-2222")

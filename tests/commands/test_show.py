@@ -16,8 +16,8 @@ import pytest
 from tests.experiments.runs import MODELS, Command, files_in, record_of, rewrite, run_of
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 
 PUBLISHED = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 
 # Two models over two targets, and one more experiment that shares a run with the first.
 SMALL = """\

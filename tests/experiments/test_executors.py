@@ -15,11 +15,10 @@ from threadpoolctl import threadpool_limits
 from tests.experiments.runs import call, finish, place_of, record_of, spawn
 from tests.experiments.suites import FAILING, lasting, write_suite
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.execution import dask as cluster
-from thetarbm_cli.experiments.execution.dask import DaskExecutor
-from thetarbm_cli.experiments.execution.errands import Errand, run_errand
-from thetarbm_cli.experiments.execution.executors import Executor, LocalExecutor
+from thetarbm_cli.experiments.execution import dask as dask_module
+from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext, run_on_worker
 from thetarbm_cli.experiments.execution.job import Job, Outcome
+from thetarbm_cli.experiments.execution.local import Executor, LocalExecutor
 from thetarbm_cli.experiments.execution.plan import make_plan
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -218,7 +217,7 @@ def test_a_failure_on_a_cluster_stops_the_rest(tmp_path: Path, small_data: Path,
 
 
 def test_no_scheduler_answers(tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr(dask_module, "PATIENCE_SECONDS", 1)
     jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
     with pytest.raises(ThetaRBMError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         list(DaskExecutor("tcp://127.0.0.1:9")(place_of(small_data, tmp_path), jobs, False))
@@ -244,6 +243,6 @@ def test_a_lost_scheduler_is_told_and_the_rest_can_go_on(tmp_path: Path, small_d
 
 def test_a_worker_of_another_version_refuses(tmp_path: Path, small_data: Path) -> None:
     (job, *_) = jobs_of(tmp_path, small_data, tmp_path, FAILING)
-    errand = Errand(tmp_path, small_data, "numpy", None, version="0.0.1")
+    worker = WorkerContext(tmp_path, small_data, "numpy", None, version="0.0.1")
     with pytest.raises(ThetaRBMError, match=r"the client 0\.0\.1 .*install the same on both"):
-        run_errand(errand, job)
+        run_on_worker(worker, job)

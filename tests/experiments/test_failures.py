@@ -12,12 +12,10 @@ from distributed import LocalCluster
 from tests.experiments.runs import Command, call, finish, place_of, record_of, spawn
 from tests.experiments.suites import write_suite
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, told
-from thetarbm_cli.experiments.execution import dask as cluster
-from thetarbm_cli.experiments.execution.dask import DaskExecutor
-from thetarbm_cli.experiments.execution.errands import Errand
-from thetarbm_cli.experiments.execution.executors import LocalExecutor
-from thetarbm_cli.experiments.execution.job import Job, Outcome, do_job, note_failure
-from thetarbm_cli.experiments.execution.parallel import LOST_PROCESS, LostProcessError
+from thetarbm_cli.experiments.execution import dask as dask_module
+from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext
+from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure, run_job
+from thetarbm_cli.experiments.execution.local import LOST_PROCESS, LocalExecutor, LostProcessError
 from thetarbm_cli.experiments.execution.plan import make_plan
 from thetarbm_cli.experiments.runs import training as training_run
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
@@ -132,9 +130,11 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
         for job in jobs:
             yield job, LostProcessError() if killed in jobs else Outcome("done", "run", None, 1.0)
 
-    monkeypatch.setattr(cluster, "_outcomes", cluster_of_one_worker)
-    errand = Errand(tmp_path, small_data, "numpy", None)
-    told = list(cluster._deliveries(None, place_of(small_data, tmp_path), errand, [first, killed, second], keep_going))
+    monkeypatch.setattr(dask_module, "_outcomes", cluster_of_one_worker)
+    worker = WorkerContext(tmp_path, small_data, "numpy", None)
+    told = list(
+        dask_module._finish_jobs(None, place_of(small_data, tmp_path), worker, [first, killed, second], keep_going)
+    )
     assert given == [[first, killed, second], [first], [killed], *([[second]] if keep_going else [])]
     assert [outcome.error for _, outcome in told] == [None, LOST_PROCESS, *([None] if keep_going else [])]
     assert records_by_cell(tmp_path)["killed"]["error"] == LOST_PROCESS
@@ -189,7 +189,7 @@ def test_train_records_any_error(thetarbm: Command, tmp_path: Path, monkeypatch:
 def test_a_record_from_outside_is_what_the_run_itself_would_write(tmp_path: Path, small_data: Path) -> None:
     killed, *_ = jobs_of(tmp_path, small_data)
     place = place_of(small_data, tmp_path)
-    run = note_failure(place, killed, "lost")
+    run = record_failure(place, killed, "lost")
     assert run is not None
     from_outside = record_of(tmp_path, run)
     assert (from_outside["state"], from_outside["error"]) == ("failed", "lost")
@@ -204,7 +204,7 @@ def test_a_trained_run_that_fails_later_stays_trained(tmp_path: Path, small_data
     *_, good = jobs_of(tmp_path, small_data)
     place = place_of(small_data, tmp_path)
     run = training_run.train_run(place, good.settings, good.seed).record.run
-    assert note_failure(place, good, "lost") == run
+    assert record_failure(place, good, "lost") == run
     record = place.store.load(run)
     assert record is not None
     assert (record.state, record.error) == ("done", "lost")
@@ -222,14 +222,14 @@ def test_a_run_knows_what_it_is_for_before_it_is_measured(
     *_, good = jobs_of(tmp_path, small_data)
     monkeypatch.setattr("thetarbm_cli.experiments.execution.job.evaluate_run", killed)
     with pytest.raises(KeyboardInterrupt):
-        do_job(place_of(small_data, tmp_path), good)
+        run_job(place_of(small_data, tmp_path), good)
     assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
 
 
 def test_a_run_that_is_trained_again_is_still_for_the_same_cells(tmp_path: Path, small_data: Path) -> None:
     *_, good = jobs_of(tmp_path, small_data)
     place = place_of(small_data, tmp_path)
-    run = do_job(place, good).run
+    run = run_job(place, good).run
     assert run is not None
     place.store.weights_path(run).unlink()
     assert not training_run.train_run(place, good.settings, good.seed).cached
@@ -246,10 +246,10 @@ def test_a_full_disk_is_told_but_no_failure_of_the_run(
     place = place_of(small_data, tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(RunStore, "save_checkpoint", full)
-        outcome = do_job(place, good)
+        outcome = run_job(place, good)
     assert (outcome.state, outcome.error) == ("failed", "no space left")
     assert RunStore(tmp_path).identifiers() == []
-    assert do_job(place, good).state == "done"
+    assert run_job(place, good).state == "done"
 
 
 def test_what_another_process_works_on_is_left_to_it(tmp_path: Path, small_data: Path) -> None:
@@ -258,13 +258,13 @@ def test_what_another_process_works_on_is_left_to_it(tmp_path: Path, small_data:
     (planned, *_) = make_plan(place, load_suite(write_suite(tmp_path, SUITE)).cells("tiny"), seeds=1)
     assert planned.run is not None
     with place.store.locked(planned.run):
-        assert note_failure(place, killed, "lost") == planned.run
+        assert record_failure(place, killed, "lost") == planned.run
     assert place.store.identifiers() == []
 
 
 def test_data_that_is_not_prepared_leaves_nothing_to_record(tmp_path: Path, small_data: Path) -> None:
     killed, *_ = jobs_of(tmp_path, small_data)
-    assert note_failure(place_of(tmp_path / "empty", tmp_path), killed, "lost") is None
+    assert record_failure(place_of(tmp_path / "empty", tmp_path), killed, "lost") is None
     assert RunStore(tmp_path).identifiers() == []
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.execution.parallel import Crew, LostProcessError, each, outcomes
+from thetarbm_cli.experiments.execution.local import LostProcessError, WorkerPool, each, outcomes
 
 
 def square(number: int) -> tuple[int, int]:
@@ -96,15 +96,15 @@ def test_no_other_job_is_started_after_a_death_that_ends_it() -> None:
 
 
 def test_a_process_that_dies_while_it_is_idle_is_replaced() -> None:
-    crew = Crew(1)
+    workers = WorkerPool(1)
     try:
-        assert crew.result(crew.start(refuse_three, 1)) == 1
+        assert workers.result(workers.start(refuse_three, 1)) == 1
         (process,) = active_children()
         process.kill()
         # The pool learns of it in a thread of its own.
-        while not crew.idle[0]._broken:
+        while not workers.idle[0]._broken:
             time.sleep(0.01)
-        assert crew.result(crew.start(refuse_three, 2)) == 2
+        assert workers.result(workers.start(refuse_three, 2)) == 2
     finally:
-        crew.dismiss()
+        workers.shutdown()
     assert active_children() == []

@@ -12,8 +12,8 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.execution.plan import PlannedRun, choose_cells, make_plan
 from thetarbm_cli.experiments.runs.settings import run_id
 from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 
 

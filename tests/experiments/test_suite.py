@@ -16,8 +16,8 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments import suite_file as suitefile
 from thetarbm_cli.experiments.execution.robustness import published_table
 from thetarbm_cli.experiments.runs.settings import resolve
-from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.models.catalogue import defaults_of
 
 ROOT = Path(__file__).parents[2]

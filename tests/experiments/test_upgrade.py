@@ -20,7 +20,7 @@ from thetarbm_cli import documents
 from thetarbm_cli.documents import NewerFormatError
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution import theory
-from thetarbm_cli.experiments.execution.job import Job, do_job
+from thetarbm_cli.experiments.execution.job import Job, run_job
 from thetarbm_cli.experiments.execution.theory import check_theory, load_theory
 from thetarbm_cli.experiments.runs import store
 from thetarbm_cli.experiments.runs.recorded import checked_record
@@ -200,7 +200,7 @@ def test_newer_record_is_never_overwritten(newer: Path, trained: Path, small_dat
     with pytest.raises(NewerFormatError, match="is left as it is"):
         RunStore(newer).save(record)
     job = Job(resolve("rbm", profile="tiny"), 0, ("rbm@tiny",), True, (), False)
-    outcome = do_job(place_of(small_data, newer), job)
+    outcome = run_job(place_of(small_data, newer), job)
     assert outcome.state == "failed"
     assert outcome.error is not None
     assert "from a newer thetarbm" in outcome.error

@@ -16,7 +16,7 @@ from distributed import LocalCluster
 from tests.experiments.runs import call, finish, place_of
 from tests.faults.scenes import SUITE, TINY, Stage
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.execution import dask as cluster
+from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor
 from thetarbm_cli.experiments.execution.job import Job
 from thetarbm_cli.experiments.execution.plan import make_plan
@@ -42,7 +42,7 @@ def test_a_cluster_of_another_version_is_refused_before_the_first_job(
 ) -> None:
     place = place_of(start / "data", start / "results")
     jobs = [Job.of(run) for run in make_plan(place, load_suite(start / "suite.yaml").cells("tiny"), seeds=1)]
-    monkeypatch.setattr(cluster, "__version__", "9.9")
+    monkeypatch.setattr(dask_module, "__version__", "9.9")
     with LocalCluster(
         n_workers=1, processes=False, host="127.0.0.1", protocol="tcp", dashboard_address="127.0.0.1:0"
     ) as running:
@@ -57,7 +57,7 @@ def test_a_scheduler_that_does_not_answer_is_told_and_the_suite_is_made_without_
     start: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(start)
-    monkeypatch.setattr(cluster, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr(dask_module, "PATIENCE_SECONDS", 1)
     nobody = ("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9")
     outcome = call(start / "data", start / "results", *RUN, *nobody)
     assert outcome.code == 1

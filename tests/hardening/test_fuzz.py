@@ -28,14 +28,14 @@ from thetarbm_cli.data.own import read_own
 from thetarbm_cli.data.sidecar import UnusableError, find_prepared
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.execution.cleaning import all_weights, stale_runs
-from thetarbm_cli.experiments.execution.status import standing
+from thetarbm_cli.experiments.execution.plan import suite_status
 from thetarbm_cli.experiments.execution.theory import load_theory
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite_names import suite_names
+from thetarbm_cli.experiments.suite_file import suite_names
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
 from thetarbm_cli.reporting.files import WRITERS, Report, make_report
 from thetarbm_cli.reporting.glance import glance
@@ -161,7 +161,7 @@ def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
             return
         _write_all(make_report(house.results, suite, "tiny", TABLES))
         to_parts(glance(store, record, suite), unicode=True)
-        standing(place, house.results, suite, (), "tiny", source=str(house.images))
+        suite_status(place, house.results, suite, (), "tiny", source=str(house.images))
         stale_runs(place, suite)
         all_weights(place)
         measured, refused = refusal(ThetaRBMError, evaluate_run, place, run)

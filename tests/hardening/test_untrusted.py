@@ -18,7 +18,7 @@ from tests.test_arrays import Trap
 from thetarbm_cli import documents, storage
 from thetarbm_cli.data import npz
 from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite_names import suite_names
+from thetarbm_cli.experiments.suite_file import suite_names
 
 RANDOM = np.random.default_rng(0)
 BYTES = RANDOM.integers(0, 256, (40, 6, 6), dtype=np.uint8)

@@ -11,9 +11,8 @@ import numpy as np
 from tests.experiments.suites import record_for, save
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
-from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite.schema import Suite
+from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.figures import FigureContext, figure_context
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.experiments.suites import save
 from tests.reporting.numbers import FASHION, fashion_numbers, records
-from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.carried import judge_carried, to_markdown
 from thetarbm_cli.reporting.files import make_report

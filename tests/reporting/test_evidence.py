@@ -9,8 +9,8 @@ from tests.experiments.suites import record_for
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord
-from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
 from thetarbm_cli.reporting.values import collect

@@ -18,7 +18,7 @@ from tests.reporting.figured import (
     history_of,
     offset_gamma,
 )
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures import FigureContext, make
 
 TARGETS = (0.3, 0.2, 0.1)

@@ -9,8 +9,8 @@ import pytest
 
 from tests.experiments.suites import record_for, save
 from tests.reporting.numbers import BEYOND, CELLS, as_published, numbers, numbers_of, records
-from thetarbm_cli.experiments.suite.cells import Cell
 from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.delimited import to_csv
 from thetarbm_cli.reporting.files import make_report, outdated, write

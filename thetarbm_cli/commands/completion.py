@@ -44,7 +44,7 @@ FIGURES = (
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Ids of the runs in the results folder, without those that are on the line already."""
-    from thetarbm_cli.experiments.suite_names import run_identifiers
+    from thetarbm_cli.experiments.suite_file import run_identifiers
 
     results = ctx.find_root().params.get("results") or Path("results")
     named = _given(ctx, param)
@@ -53,7 +53,7 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Experiments of the suite, and its tables; the cells of an experiment as soon as no other is meant."""
-    from thetarbm_cli.experiments.suite_names import suite_names
+    from thetarbm_cli.experiments.suite_file import suite_names
 
     names, named = suite_names(ctx.params.get("suite_path")), _given(ctx, param)
     found = [
@@ -80,7 +80,7 @@ def complete_figures(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Profiles of the suite."""
-    from thetarbm_cli.experiments.suite_names import suite_names
+    from thetarbm_cli.experiments.suite_file import suite_names
 
     profiles = suite_names(ctx.params.get("suite_path")).profiles
     return [

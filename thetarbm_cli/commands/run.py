@@ -16,7 +16,7 @@ from thetarbm_cli.commands.suite_options import profile_option, seeds_option, so
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_WORK_DUE, InputError
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.execution.executors import Executor
+    from thetarbm_cli.experiments.execution.local import Executor
     from thetarbm_cli.experiments.execution.runner import Row, Step
 
 
@@ -109,7 +109,7 @@ def command(
 
 
 def _executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder: bool) -> Executor:
-    from thetarbm_cli.experiments.execution.executors import LocalExecutor
+    from thetarbm_cli.experiments.execution.local import LocalExecutor
 
     if executor == "local":
         if scheduler is not None or no_shared_folder:

@@ -33,11 +33,11 @@ def command(
 
     Exit code 3 if work is due. NAME is as for run.
     """
-    from thetarbm_cli.experiments.execution.status import standing
+    from thetarbm_cli.experiments.execution.plan import suite_status
     from thetarbm_cli.experiments.suite.loader import load_suite
 
     suite = load_suite(suite_path)
-    cells = standing(session.workplace(), session.results, suite, names, profile, seeds=seeds, source=source)
+    cells = suite_status(session.workplace(), session.results, suite, names, profile, seeds=seeds, source=source)
     due = sum(cell["state"] != "done" for cell in cells)
     if as_json:
         emit_json({"due": due, "cells": cells})

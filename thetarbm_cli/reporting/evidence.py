@@ -14,7 +14,7 @@ from tabulate import tabulate
 
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.runs.store import RunRecord
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.entries import MISSING, entry_text
 from thetarbm_cli.reporting.layout import Entry
 from thetarbm_cli.reporting.markdown import MARKS

@@ -9,8 +9,7 @@ from pathlib import Path
 from thetarbm_cli import storage
 from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
-from thetarbm_cli.experiments.suite.cells import Cell
-from thetarbm_cli.experiments.suite.schema import Suite
+from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.reporting.carried import judge_carried
 from thetarbm_cli.reporting.carried import to_markdown as carried_to_markdown
 from thetarbm_cli.reporting.delimited import to_csv

@@ -9,8 +9,7 @@ from thetarbm_cli import storage
 from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
-from thetarbm_cli.experiments.suite.cells import Cell
-from thetarbm_cli.experiments.suite.schema import Suite
+from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.reporting.layout import DIGITS, PUBLISHED_DIGITS
 from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, measure
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.carried import judge_carried
 from thetarbm_cli.reporting.layout import Entry, Row, Table
 from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers, Value

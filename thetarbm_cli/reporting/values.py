@@ -9,7 +9,7 @@ from typing import Any
 
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 
 ERROR, GAMMA_TRAIN, GAMMA_TEST = "test_error_percent", "gamma_train", "gamma_test"
 # The O-RBM is measured twice: this ending means images that are not aligned.

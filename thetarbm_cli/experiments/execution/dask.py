@@ -1,4 +1,4 @@
-"""The suite on a Dask cluster.
+"""Do the jobs of a suite on a Dask cluster.
 
 Workers that see the results folder of the client write into it, and a run that lost its worker goes on from its
 checkpoint on another. Workers that do not see it work in a folder of their own and hand record and weights back.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,12 +17,72 @@ from typing import Any
 
 from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.execution.errands import Delivery, Errand, run_errand
-from thetarbm_cli.experiments.execution.executors import failed
-from thetarbm_cli.experiments.execution.job import Job, Outcome
-from thetarbm_cli.experiments.execution.parallel import LostProcessError
-from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.execution.job import Job, Outcome, run_job
+from thetarbm_cli.experiments.execution.local import LostProcessError, failed
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
+
+
+@dataclass(frozen=True)
+class WorkerContext:
+    """Tell a worker the client's folders, backend and version.
+
+    Attributes
+    ----------
+    token : a file in the results folder; who sees it sees the folder. None if records are to be handed back
+    """
+
+    results: Path
+    data_dir: Path
+    backend_name: str
+    token: Path | None
+    version: str = __version__
+    algorithm: int = ALGORITHM
+
+
+@dataclass(frozen=True)
+class WorkerResult:
+    """Carry the outcome of a job, and what the client has to store itself."""
+
+    outcome: Outcome
+    record: str | None = None
+    weights: bytes | None = None
+
+
+def run_on_worker(worker: WorkerContext, job: Job) -> WorkerResult:
+    """Do a job on a worker."""
+    if (worker.version, worker.algorithm) != (__version__, ALGORITHM):
+        raise InputError(
+            f"a worker has thetarbm {__version__} (algorithm {ALGORITHM}), the client {worker.version} "
+            f"(algorithm {worker.algorithm}); install the same on both"
+        )
+    if worker.token is not None and worker.token.is_file():
+        place = Workplace(worker.data_dir, RunStore(worker.results), worker.backend_name)
+        return WorkerResult(run_job(place, job))
+    with tempfile.TemporaryDirectory(prefix="thetarbm-") as folder:
+        place = Workplace(_own_data_dir(worker), RunStore(Path(folder)), worker.backend_name)
+        outcome = run_job(place, job)
+        names = place.store.identifiers()
+        if not names:
+            return WorkerResult(outcome)
+        weights = place.store.weights_path(names[0])
+        return WorkerResult(
+            outcome,
+            (place.store.path(names[0]) / "run.json").read_text(encoding="utf-8"),
+            weights.read_bytes() if weights.is_file() else None,
+        )
+
+
+def _own_data_dir(worker: WorkerContext) -> Path:
+    """The client's data folder if it is here too, else this machine's own."""
+    import platformdirs
+
+    given = os.environ.get("THETARBM_DATA_DIR")
+    if given:
+        return Path(given)
+    return worker.data_dir if worker.data_dir.is_dir() else platformdirs.user_cache_path("thetarbm")
+
 
 PATIENCE_SECONDS = 20
 
@@ -48,12 +110,14 @@ class DaskExecutor:
             return
         with _connected(self.scheduler, self.workers) as client, _token(place, self.shared) as token:
             _check_versions(client)
-            errand = Errand(place.store.folder.parent.absolute(), place.data_dir.absolute(), place.backend_name, token)
-            yield from _deliveries(client, place, errand, jobs, keep_going)
+            worker = WorkerContext(
+                place.store.folder.parent.absolute(), place.data_dir.absolute(), place.backend_name, token
+            )
+            yield from _finish_jobs(client, place, worker, jobs, keep_going)
 
 
-def _deliveries(
-    client: Any, place: Workplace, errand: Errand, jobs: Sequence[Job], keep_going: bool
+def _finish_jobs(
+    client: Any, place: Workplace, worker: WorkerContext, jobs: Sequence[Job], keep_going: bool
 ) -> Iterator[tuple[Job, Outcome]]:
     """Outcomes as they come.
 
@@ -61,7 +125,7 @@ def _deliveries(
     each alone, when all others are done: one whose workers die again is to blame itself.
     """
     suspects: list[Job] = []
-    for job, outcome in _outcomes(client, place, errand, jobs):
+    for job, outcome in _outcomes(client, place, worker, jobs):
         if isinstance(outcome, LostProcessError) and len(jobs) > 1:
             logger.warning("the workers of %s died; it is tried once more after the others", job.labels[0])
             suspects.append(job)
@@ -71,20 +135,20 @@ def _deliveries(
         if ended.state == "failed" and not keep_going:
             return
     for suspect in suspects:
-        for ending in _deliveries(client, place, errand, [suspect], keep_going):
+        for ending in _finish_jobs(client, place, worker, [suspect], keep_going):
             yield ending
             if ending[1].state == "failed" and not keep_going:
                 return
 
 
 def _outcomes(
-    client: Any, place: Workplace, errand: Errand, jobs: Sequence[Job]
+    client: Any, place: Workplace, worker: WorkerContext, jobs: Sequence[Job]
 ) -> Iterator[tuple[Job, Outcome | Exception]]:
     """Give jobs to the cluster and yield each with what came of it; who stops asking cancels the rest."""
     from distributed import as_completed
 
     # A job is never pure for Dask: the store decides what is done already.
-    futures = {client.submit(run_errand, errand, job, pure=False): job for job in jobs}
+    futures = {client.submit(run_on_worker, worker, job, pure=False): job for job in jobs}
     try:
         for future in as_completed(list(futures)):
             if future.cancelled():
@@ -102,14 +166,14 @@ def _receive(place: Workplace, future: Any) -> Outcome | Exception:
     from distributed import KilledWorker
 
     try:
-        delivery: Delivery = future.result()
-        if delivery.record is not None:
-            _store(place, delivery.record, delivery.weights)
+        result: WorkerResult = future.result()
+        if result.record is not None:
+            _store(place, result.record, result.weights)
     except KilledWorker:
         return LostProcessError()
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
         return error
-    return delivery.outcome
+    return result.outcome
 
 
 def _store(place: Workplace, text: str, weights: bytes | None) -> None:
@@ -155,7 +219,7 @@ def _connected(scheduler: str | None, workers: int) -> Iterator[Any]:
 def _check_versions(client: Any) -> None:
     """Refuse a scheduler or workers without this version of the package, which could not even read a job.
 
-    Workers that come later tell another version themselves (`run_errand`).
+    Workers that come later tell another version themselves (`run_on_worker`).
     """
 
     # Inside, so that it travels as code: who lacks the package has no function of it either.

@@ -57,7 +57,7 @@ class Outcome:
     traceback: str | None = None
 
 
-def do_job(place: Workplace, job: Job) -> Outcome:
+def run_job(place: Workplace, job: Job) -> Outcome:
     """Train and measure; an error, whatever it is, is recorded and told."""
     started = time.perf_counter()
     try:
@@ -82,11 +82,11 @@ def do_job(place: Workplace, job: Job) -> Outcome:
             metrics.get("gamma", {}).get("test", {}).get("mean"),
         )
     # Out here the error is gone, and with it the arrays that it held: if memory ran out, there is some again.
-    failed = note_failure(place, job, message, kind)
+    failed = record_failure(place, job, message, kind)
     return Outcome("failed", failed, message, time.perf_counter() - started, traceback=trace)
 
 
-def note_failure(place: Workplace, job: Job, error: str, kind: type[BaseException] = Exception) -> str | None:
+def record_failure(place: Workplace, job: Job, error: str, kind: type[BaseException] = Exception) -> str | None:
     """Record that a job failed, if its data is prepared here: without, its run has no name.
 
     Parameters

@@ -1,4 +1,4 @@
-"""From cells and seeds to runs: which are done, which are due, and why.
+"""From cells and seeds to runs: which are done, which are missing, and why.
 
 A record belongs to a cell by its settings, its seed, the version of the algorithm, and (where the data is prepared
 here) the checksum of the data. Weights are a cache: a run whose record has all its measures is done without them.
@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.execution.reasons import changes
+from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.runs.evaluation import is_measured
 from thetarbm_cli.experiments.runs.images import prepared_checksums
 from thetarbm_cli.experiments.runs.profiles import MOST_SEEDS
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.runs.training import Workplace
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell, Suite
 
 State = Literal["done", "missing", "failed", "stale", "running"]
 
@@ -127,7 +128,9 @@ def make_plan(
         for settings in {run.settings.data for run in plan.values()}
     }
     fitting = {cell.name: cell for cell in cells}
-    return [_judge(place, run, fitting[run.cells[0]], records, checksums[run.settings.data]) for run in plan.values()]
+    return [
+        _with_state(place, run, fitting[run.cells[0]], records, checksums[run.settings.data]) for run in plan.values()
+    ]
 
 
 def read_records(place: Workplace) -> list[RunRecord]:
@@ -136,7 +139,7 @@ def read_records(place: Workplace) -> list[RunRecord]:
     return [record for record in records if record is not None]
 
 
-def _judge(
+def _with_state(
     place: Workplace, run: PlannedRun, cell: Cell, records: list[RunRecord], checksums: dict[str, str] | None
 ) -> PlannedRun:
     """The run with its id, state and reason."""
@@ -177,7 +180,9 @@ def _state(
         return "stale", f"algorithm version changed from {older[-1].algorithm} to {ALGORITHM}"
     if same:
         return "stale", "data: the prepared images have another checksum"
-    nearest = min((changes(each, run.settings) for each in records if _is_older(each, run)), key=len, default=[])
+    nearest = min(
+        (describe_changes(each, run.settings) for each in records if _is_older(each, run)), key=len, default=[]
+    )
     if nearest:
         return "stale", "; ".join(nearest)
     return "missing", "never run"
@@ -191,3 +196,87 @@ def _is_older(record: RunRecord, run: PlannedRun) -> bool:
 
 def _on_data(record: RunRecord, checksums: dict[str, str] | None) -> bool:
     return checksums is None or {role: each["sha256"] for role, each in record.data.items()} == checksums
+
+
+def describe_changes(record: RunRecord, settings: RunSettings) -> list[str]:
+    """One sentence for each difference, as ``parameter floor changed from 0.0 to 0.1``."""
+    wanted = settings.complete_parameters
+    found = record.parameters
+    differences = [
+        _changed(f"parameter {name}", found.get(name), wanted.get(name))
+        for name in dict.fromkeys((*wanted, *found))
+        if found.get(name) != wanted.get(name)
+    ]
+    for section in ("data", "perturbation", "svm"):
+        before, after = getattr(record.settings, section), getattr(settings, section)
+        old: dict[str, Any] = before.model_dump() if before else {}
+        new: dict[str, Any] = after.model_dump() if after else {}
+        differences += [
+            _changed(f"{section} {name}", old.get(name), new.get(name))
+            for name in dict.fromkeys((*new, *old))
+            if old.get(name) != new.get(name)
+        ]
+    if record.settings.model != settings.model:
+        differences.insert(0, _changed("model", record.settings.model, settings.model))
+    return differences
+
+
+def _changed(what: str, before: Any, after: Any) -> str:
+    return f"{what} changed from {_word(before)} to {_word(after)}"
+
+
+def _word(value: Any) -> str:
+    return "none" if value is None else str(value)
+
+
+# A cell is what the worst of its runs is.
+ORDER = ("failed", "running", "stale", "missing", "done")
+
+
+def suite_status(
+    place: Workplace,
+    results: Path,
+    suite: Suite,
+    names: Sequence[str] = (),
+    profile: str = "paper",
+    *,
+    seeds: int | None = None,
+    source: str | None = None,
+) -> list[dict[str, Any]]:
+    """Each cell as ``status --json`` tells it."""
+    wanted = [name for name in names if name != theory.NAME]
+    cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
+    plan = make_plan(place, cells, seeds=seeds)
+    table = []
+    if suite.theory is not None and (not names or theory.NAME in names):
+        table.append(_theory(results, suite))
+    for cell in cells:
+        runs = [run for run in plan if cell.name in run.cells]
+        worst = min(runs, key=lambda run: ORDER.index(run.state))
+        table.append(
+            {
+                "experiment": cell.experiment,
+                "cell": cell.name,
+                "seeds": len(runs),
+                "done": sum(run.state == "done" for run in runs),
+                "state": worst.state,
+                "reason": _reason(runs, worst),
+            }
+        )
+    return table
+
+
+def _theory(results: Path, suite: Suite) -> dict[str, Any]:
+    assert suite.theory is not None
+    reason = theory.why_due(results, suite.theory)
+    state = "done" if not reason else "missing" if reason == "never run" else "stale"
+    cell = {"experiment": theory.NAME, "cell": theory.NAME, "seeds": 1, "done": int(not reason)}
+    return {**cell, "state": state, "reason": reason}
+
+
+def _reason(runs: list[PlannedRun], worst: PlannedRun) -> str:
+    """Why the cell is not done; the seeds are named if others are."""
+    due = [run for run in runs if run.state == worst.state]
+    if worst.state == "done" or len(due) == len(runs):
+        return worst.reason
+    return f"seed {', '.join(str(run.seed) for run in due)}: {worst.reason}"

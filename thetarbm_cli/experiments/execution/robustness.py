@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from thetarbm_cli.experiments.execution.parallel import each
+from thetarbm_cli.experiments.execution.local import each
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.settings import RunSettings, resolve
 from thetarbm_cli.experiments.runs.training import Workplace, train_run

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thetarbm_cli.experiments.execution import theory
-from thetarbm_cli.experiments.execution.executors import Executor
 from thetarbm_cli.experiments.execution.job import Job, Outcome
+from thetarbm_cli.experiments.execution.local import Executor
 from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.experiments.suite.schema import Theory

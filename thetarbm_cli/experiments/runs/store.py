@@ -28,7 +28,7 @@ from thetarbm_cli.experiments.runs.fields import (
     validated,
 )
 from thetarbm_cli.experiments.runs.settings import RunSettings
-from thetarbm_cli.experiments.suite_names import run_identifiers
+from thetarbm_cli.experiments.suite_file import run_identifiers
 
 FORMAT = 1
 # Runs that a message lists when several are meant.

@@ -14,8 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.suite.cells import PERTURBATION_AXES
-from thetarbm_cli.experiments.suite.schema import Experiment, Suite
+from thetarbm_cli.experiments.suite.schema import PERTURBATION_AXES, Experiment, Suite
 from thetarbm_cli.experiments.suite_file import MOST_CELLS, Document, Place, find_suite, read_document
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures.context import FigureContext
 from thetarbm_cli.reporting.figures.drawing import Drawing, nothing_measured
 from thetarbm_cli.reporting.figures.style import BLUE, COLUMN, PAGE, PAPERS, SKY, legend_below, new_figure

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thetarbm_cli.experiments.suite.cells import Cell
-from thetarbm_cli.experiments.suite.schema import Suite
+from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.reporting.values import Numbers, Source, collect
 
 if TYPE_CHECKING:

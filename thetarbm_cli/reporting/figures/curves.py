@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures.context import FigureContext
 from thetarbm_cli.reporting.figures.drawing import Drawing, nothing_measured
 from thetarbm_cli.reporting.figures.series import Series, series_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures.context import FigureContext
 
 # Cells of one experiment that a command names by themselves.

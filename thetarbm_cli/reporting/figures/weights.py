@@ -17,7 +17,7 @@ from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.settings import DataSettings
 from thetarbm_cli.experiments.runs.store import RunRecord
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures.context import FigureContext
 from thetarbm_cli.reporting.figures.drawing import FigureMissing, Gap, nothing_measured
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thetarbm_cli.experiments.suite.cells import Cell
+from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.entries import seeds_text
 from thetarbm_cli.reporting.html.numerals import Numeral, numeral
 from thetarbm_cli.reporting.layout import DIGITS, PUBLISHED_DIGITS, Entry, Table

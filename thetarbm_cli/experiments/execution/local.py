@@ -1,4 +1,4 @@
-"""Runs side by side in processes of their own."""
+"""Do the jobs of a suite on this machine: in this process, or side by side in processes of their own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
-from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.errors import ThetaRBMError, told
+from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure, run_job
+from thetarbm_cli.experiments.runs.training import Workplace
 
-Job = TypeVar("Job")
+Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 LOST_PROCESS = "its process ended without a word, as when memory runs out; fewer jobs at once need less"
@@ -27,7 +31,7 @@ class LostProcessError(ThetaRBMError):
         super().__init__(LOST_PROCESS)
 
 
-def each(function: Callable[[Job], Result], jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Result]]:
+def each(function: Callable[[Task], Result], jobs: Sequence[Task], processes: int) -> Iterator[tuple[Task, Result]]:
     """Yield every job with its result as it is done; the first failure ends the iteration with its error.
 
     Processes are started afresh, not forked: a BLAS that has threads does not survive a fork. They take the number of
@@ -40,11 +44,11 @@ def each(function: Callable[[Job], Result], jobs: Sequence[Job], processes: int)
 
 
 def outcomes(
-    function: Callable[[Job], Result],
-    jobs: Sequence[Job],
+    function: Callable[[Task], Result],
+    jobs: Sequence[Task],
     processes: int,
     goes_on: Callable[[Result | Exception], bool] = lambda result: not isinstance(result, Exception),
-) -> Iterator[tuple[Job, Result | Exception]]:
+) -> Iterator[tuple[Task, Result | Exception]]:
     """Yield every job with its result, or the exception that it ended with, as it is done.
 
     A process that dies is a `LostProcessError` of its own job; the others are not touched.
@@ -62,26 +66,26 @@ def outcomes(
                 return
         return
     before = set(multiprocessing.active_children())
-    crew = Crew(min(processes, len(jobs)))
+    workers = WorkerPool(min(processes, len(jobs)))
     try:
-        yield from _side_by_side(crew, function, deque(jobs), goes_on)
+        yield from _side_by_side(workers, function, deque(jobs), goes_on)
     except BaseException:
         # The jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing.
         for process in set(multiprocessing.active_children()) - before:
             process.terminate()
         raise
     finally:
-        crew.dismiss()
+        workers.shutdown()
 
 
-class Crew:
+class WorkerPool:
     """Processes, each in a pool of its own: one that dies breaks its pool, and with it no other's job."""
 
     def __init__(self, processes: int) -> None:
         self.idle = [_pool() for _ in range(processes)]
         self.busy: dict[Future[Any], ProcessPoolExecutor] = {}
 
-    def start(self, function: Callable[[Job], Result], job: Job) -> Future[Result]:
+    def start(self, function: Callable[[Task], Result], job: Task) -> Future[Result]:
         """Give a job to an idle process, or to a new one if it has died meanwhile."""
         pool = self.idle.pop()
         try:
@@ -106,24 +110,24 @@ class Crew:
         self.idle.append(pool)
         return result
 
-    def dismiss(self) -> None:
+    def shutdown(self) -> None:
         """End all processes."""
         for pool in [*self.idle, *self.busy.values()]:
             pool.shutdown(cancel_futures=True)
 
 
 def _side_by_side(
-    crew: Crew,
-    function: Callable[[Job], Result],
-    waiting: deque[Job],
+    workers: WorkerPool,
+    function: Callable[[Task], Result],
+    waiting: deque[Task],
     goes_on: Callable[[Result | Exception], bool],
-) -> Iterator[tuple[Job, Result | Exception]]:
-    running: dict[Future[Result], Job] = {}
-    finished: list[tuple[Job, Result | Exception]] = []
+) -> Iterator[tuple[Task, Result | Exception]]:
+    running: dict[Future[Result], Task] = {}
+    finished: list[tuple[Task, Result | Exception]] = []
     while True:
-        while waiting and crew.idle:
+        while waiting and workers.idle:
             job = waiting.popleft()
-            running[crew.start(function, job)] = job
+            running[workers.start(function, job)] = job
         # Only now: whoever asks may take long until they ask again, and nobody is to be idle meanwhile.
         yield from finished
         if not running:
@@ -131,7 +135,7 @@ def _side_by_side(
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         finished = []
         for future in done:
-            result = crew.result(future)
+            result = workers.result(future)
             finished.append((running.pop(future), result))
         if not all(goes_on(result) for _, result in finished):
             waiting.clear()
@@ -142,7 +146,7 @@ def _pool() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_settle)
 
 
-def _attempt(function: Callable[[Job], Result], job: Job) -> Result | Exception:
+def _attempt(function: Callable[[Task], Result], job: Task) -> Result | Exception:
     try:
         return function(job)
     except Exception as error:  # noqa: BLE001  it is the caller's to judge
@@ -160,3 +164,34 @@ def _settle() -> None:
             os._exit(1)
 
         threading.Thread(target=leave_with_parent, daemon=True).start()
+
+
+class Executor(Protocol):
+    """Does jobs somewhere and tells each outcome as soon as it is known."""
+
+    def __call__(self, place: Workplace, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+        """Yield each job with its outcome; without `keep_going`, start no other after one has failed."""
+        ...
+
+
+@dataclass(frozen=True)
+class LocalExecutor:
+    """Processes on this machine; a single one is this one."""
+
+    processes: int = 1
+
+    def __call__(self, place: Workplace, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+        """Yield each job with its outcome."""
+
+        def goes_on(result: Outcome | Exception) -> bool:
+            return keep_going or (isinstance(result, Outcome) and result.state != "failed")
+
+        for job, result in outcomes(partial(run_job, place), jobs, self.processes, goes_on):
+            yield job, result if isinstance(result, Outcome) else failed(place, job, result)
+
+
+def failed(place: Workplace, job: Job, error: BaseException) -> Outcome:
+    """The outcome of a job that ended with an exception instead of one; it is recorded from here."""
+    message = told(error)
+    run = record_failure(place, job, message, type(error))
+    return Outcome("failed", run, message, 0.0)
