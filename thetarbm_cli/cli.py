@@ -34,7 +34,7 @@ COMMANDS = {
     "status": ("status", "What of the suite is done, and why the rest is not."),
     "tables": ("tables", "The paper's tables and the verdicts, from the records."),
     "report": ("report", "One HTML page with everything, for a browser."),
-    "show": ("show", "One run at a glance: settings, numbers, history, files."),
+    "show": ("show", "One run: settings, numbers, history, files."),
     "figures": ("figures", "Figures of what was measured and learned."),
     "clean": ("clean", "Remove stale runs, or the weights."),
     "verify": ("verify", "Check the paper's lemma and theorem numerically."),

@@ -38,9 +38,8 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import suite_names
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
 from thetarbm_cli.reporting.files import WRITERS, Report, make_report
-from thetarbm_cli.reporting.glance import glance
-from thetarbm_cli.reporting.glance_text import to_parts
 from thetarbm_cli.reporting.layout import TABLES
+from thetarbm_cli.reporting.show import summarise, to_sections
 
 YAML_WORDS = (b"&a ", b"*a", b"!!python/object/apply:os.system ", b"<<: ", b"? ", b"- ", b"{", b"[", b"|\n", b"\n\t", b"---\n", b"%TAG ! !\n", b"9e999", b".nan", b"0x", b"1:2:3", b"2001-1-1", b"\x85", b"\xef\xbb\xbf")  # noqa: E501  # fmt: skip
 ROW = b"   ".join([b"%.10e" % (value / 12) for value in range(9)]) + b"   7.0\n"
@@ -160,7 +159,7 @@ def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
         if record is None:
             return
         _write_all(make_report(house.results, suite, "tiny", TABLES))
-        to_parts(glance(store, record, suite), unicode=True)
+        to_sections(summarise(store, record, suite), unicode=True)
         suite_status(place, house.results, suite, (), "tiny", source=str(house.images))
         stale_runs(place, suite)
         all_weights(place)

@@ -1,4 +1,4 @@
-"""``thetarbm show``: one run at a glance."""
+"""``thetarbm show``: one run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
     """
     from thetarbm_cli.experiments.runs.store import RunStore
     from thetarbm_cli.experiments.suite.loader import load_suite
-    from thetarbm_cli.reporting.glance import glance
-    from thetarbm_cli.reporting.glance_text import INDENT, to_parts
+    from thetarbm_cli.reporting.show import INDENT, summarise, to_sections
 
     store = RunStore(session.results)
     name = store.find(run)
@@ -35,14 +34,14 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
     record = store.load(name)
     if record is None:
         raise InputError(f"the record of {name} in {store.path(name)} cannot be used; train it again")
-    sheet = glance(store, record, load_suite(suite_path, check_settings=False))
+    summary = summarise(store, record, load_suite(suite_path, check_settings=False))
     if as_json:
-        emit_json(sheet)
+        emit_json(summary)
         return
     color = False if os.environ.get("NO_COLOR") else None
-    for part in to_parts(sheet, unicode=_has_unicode()):
-        label = click.style(f"{part.label:<{INDENT}}", bold=True, fg="red" if part.bad else None)
-        for number, line in enumerate(part.lines):
+    for section in to_sections(summary, unicode=_has_unicode()):
+        label = click.style(f"{section.label:<{INDENT}}", bold=True, fg="red" if section.bad else None)
+        for number, line in enumerate(section.lines):
             click.echo(f"{'' if number else label:<{INDENT}}{line}".rstrip(), color=color)
 
 

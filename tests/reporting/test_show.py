@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetarbm_cli.reporting.sparkline import ASCII, BLOCKS, sparkline
+from thetarbm_cli.reporting.show import ASCII, BLOCKS, sparkline
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
