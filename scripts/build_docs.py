@@ -19,9 +19,9 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.evidence import Evidence
 from thetarbm_cli.reporting.files import make_report, outdated
+from thetarbm_cli.reporting.frame import collect
 from thetarbm_cli.reporting.layout import TABLES
 from thetarbm_cli.reporting.markdown import to_markdown
-from thetarbm_cli.reporting.values import collect
 from thetarbm_cli.reporting.verdicts import summary
 
 ROOT = Path(__file__).resolve().parent.parent

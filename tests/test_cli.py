@@ -74,7 +74,7 @@ def assert_one_error(done: subprocess.CompletedProcess[str], code: int, *words: 
 
 
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
-    heavy = ["numpy", "scipy", "sklearn", "skimage", "pydantic", "pooch", "platformdirs", "threadpoolctl"]
+    heavy = ["numpy", "scipy", "sklearn", "skimage", "pandas", "pydantic", "pooch", "platformdirs", "threadpoolctl"]
     script = f"""
 import sys
 from thetarbm_cli.cli import main

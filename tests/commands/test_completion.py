@@ -208,7 +208,7 @@ def test_a_process_answers_without_importing_anything_heavy(folder: Path, shell:
         "zsh": ("thetarbm run mnist-ti", "2", f"plain\nmnist-tirbm\n{about}\n"),
         "fish": ("thetarbm run --profile q", "q", f"plain,quick\t{suite.profiles['quick'].about}\n"),
     }[shell]
-    heavy = ["numpy", "scipy", "sklearn", "skimage", "pydantic", "platformdirs"]
+    heavy = ["numpy", "scipy", "sklearn", "skimage", "pandas", "pydantic", "platformdirs"]
     script = f"""
 import sys
 from thetarbm_cli.cli import main

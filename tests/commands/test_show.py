@@ -303,14 +303,14 @@ def test_ascii_where_the_terminal_has_no_more(results: Path, theta: str, variabl
     assert max(map(len, text.replace(str(results), "results").splitlines())) <= 80
 
 
-def test_it_needs_neither_models_nor_scikit_learn(results: Path, theta: str) -> None:
+def test_it_needs_neither_models_nor_scikit_learn_nor_pandas(results: Path, theta: str) -> None:
     script = f"""
 import sys
 from thetarbm_cli.cli import main
 try:
     main(["--results", {str(results)!r}, "show", {theta!r}, "--json"])
 finally:
-    print(sorted({{"sklearn", "scipy", "thetarbm_cli.models"}} & set(sys.modules)), file=sys.stderr)
+    print(sorted({{"sklearn", "scipy", "pandas", "thetarbm_cli.models"}} & set(sys.modules)), file=sys.stderr)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, encoding="utf-8", timeout=60, check=False

@@ -9,7 +9,7 @@ from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
-from thetarbm_cli.reporting.values import Numbers, collect
+from thetarbm_cli.reporting.frame import Numbers, collect
 
 ALL = load_suite(shipped_path(), check_settings=False).cells(in_tables=True)
 CELLS = [cell for cell in ALL if cell.tested_on == "mnist-rot" and not cell.on_request]

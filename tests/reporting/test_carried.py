@@ -11,10 +11,10 @@ from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.carried import judge_carried, to_markdown
 from thetarbm_cli.reporting.files import make_report
+from thetarbm_cli.reporting.frame import collect
 from thetarbm_cli.reporting.layout import TABLES
 from thetarbm_cli.reporting.markdown import to_markdown as table_to_markdown
 from thetarbm_cli.reporting.tables import build
-from thetarbm_cli.reporting.values import collect
 
 ERRORS = {"rbm": 25.0, "orbm": 25.2, "tirbm": 22.0, "theta": 20.0, "pixels": 24.0, "aligned-pixels": 18.0}
 GAMMAS = {"rbm": 0.2, "orbm": 0.21, "tirbm": 0.7, "theta": 0.9}

@@ -13,7 +13,7 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
-from thetarbm_cli.reporting.values import collect
+from thetarbm_cli.reporting.frame import collect
 
 SUITE = load_suite(shipped_path(), check_settings=False)
 SHIPPED = {cell.name: cell for cell in SUITE.cells("paper")}

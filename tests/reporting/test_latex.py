@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from tests.experiments.suites import write_suite
 from tests.reporting.numbers import numbers_of
 from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.reporting.frame import collect
 from thetarbm_cli.reporting.latex import escape, to_latex
 from thetarbm_cli.reporting.layout import TABLES, Table
 from thetarbm_cli.reporting.tables import build
-from thetarbm_cli.reporting.values import collect
 
 # What a user's suite may say, and what LaTeX would take for something else.
 HOSTILE = "[3cm] 50 % of a_b & {c} \\ #1 $x$ ~ ^ <b>|*"

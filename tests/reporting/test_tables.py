@@ -14,10 +14,10 @@ from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.delimited import to_csv
 from thetarbm_cli.reporting.files import make_report, outdated, write
+from thetarbm_cli.reporting.frame import collect
 from thetarbm_cli.reporting.layout import TABLES
 from thetarbm_cli.reporting.markdown import to_markdown
 from thetarbm_cli.reporting.tables import build
-from thetarbm_cli.reporting.values import collect, measure
 
 
 def lines_of(table: str, heading: str) -> list[list[str]]:
@@ -169,14 +169,6 @@ def test_written_files_are_current_until_records_change(tmp_path: Path) -> None:
     assert outdated(files) == []
     (tmp_path / "tables" / "table2.tex").write_text("other")
     assert outdated(files) == [tmp_path / "tables" / "table2.tex"]
-
-
-def test_a_measure_that_was_not_made_is_none() -> None:
-    record = record_for(CELLS[0], test_error_percent=3.0)
-    assert measure(record, "test_error_percent") == 3.0
-    assert measure(record, "gamma_test") is None
-    assert measure(record, "test_error_percent_unaligned") is None
-    assert measure(record.model_copy(update={"metrics": None}), "test_error_percent") is None
 
 
 def test_markup_in_labels_stays_text(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tests.reporting.numbers import CELLS, Choose, as_published, numbers
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.reporting.values import collect
+from thetarbm_cli.reporting.frame import collect
 from thetarbm_cli.reporting.verdicts import CLAIMS, judge, to_markdown
 
 NAMES = [claim.name for claim in CLAIMS]

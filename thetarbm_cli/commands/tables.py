@@ -13,7 +13,7 @@ from thetarbm_cli.errors import EXIT_FAILED, InputError
 
 if TYPE_CHECKING:
     from thetarbm_cli.reporting.files import Report
-    from thetarbm_cli.reporting.values import Numbers
+    from thetarbm_cli.reporting.frame import Numbers, Value
     from thetarbm_cli.reporting.verdicts import Verdict
 
 
@@ -88,8 +88,22 @@ def _as_json(report: Report) -> dict[str, Any]:
             rows = tables.setdefault(table.name, [])
             for value in table.values:
                 at = {axis: value.cell.at.get(axis) for axis in ("n", "p")} if table.name == "3" else {}
-                rows.append({**value.as_json(), **at, "source": source.name, "sha256": source.sha256})
+                rows.append({**_value(value), **at, "source": source.name, "sha256": source.sha256})
     return {"tables": tables, "verdicts": _verdicts(report.verdicts), "carried": _verdicts(report.carried)}
+
+
+def _value(value: Value) -> dict[str, Any]:
+    return {
+        "model": value.cell.model,
+        "sparsity": value.cell.parameters.get("sparsity"),
+        "column": value.column,
+        "mean": value.mean,
+        "std": value.deviation,
+        "seeds": len(value.values),
+        "published": value.published,
+        "cell": value.cell.name,
+        "values": list(value.values),
+    }
 
 
 def _verdicts(judged: list[tuple[Numbers, list[Verdict]]]) -> list[dict[str, Any]]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
+from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED
 from thetarbm_cli.reporting.claims import BETTER_ERROR, NAMES, OTHERS, SPARSITIES, STEADY_GAMMA, MissingError, Part
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers
+from thetarbm_cli.reporting.frame import Numbers
 from thetarbm_cli.reporting.verdicts import NO_DATA, Claim, Verdict, summary
 
 TABLE = "fashion"
@@ -24,7 +25,7 @@ def lowest_error(numbers: Numbers) -> Iterator[Part]:
     for sparsity in SPARSITIES:
         theta = _mean(numbers, "theta", ERROR, sparsity)
         for model, ending in OTHERS:
-            other = _mean(numbers, model, ERROR + ending, sparsity)
+            other = _mean(numbers, model, ERROR, sparsity, ending)
             words = f"sparsity {sparsity:g}: θ-RBM {theta:.2f} %, {NAMES[model, ending]} {other:.2f} %"
             yield Part(theta < other - ERROR_MARGIN, words)
 
@@ -35,7 +36,7 @@ def highest_gamma(numbers: Numbers) -> Iterator[Part]:
         for column in (GAMMA_TRAIN, GAMMA_TEST):
             theta = _mean(numbers, "theta", column, sparsity)
             for model, ending in OTHERS:
-                other = _mean(numbers, model, column + ending, sparsity)
+                other = _mean(numbers, model, column, sparsity, ending)
                 place = f"sparsity {sparsity:g}, {_word(column)}"
                 words = f"{place}: θ-RBM {theta:.4f}, {NAMES[model, ending]} {other:.4f}"
                 yield Part(theta > other + GAMMA_MARGIN, words)
@@ -61,10 +62,10 @@ def falling_gamma(numbers: Numbers) -> Iterator[Part]:
 
 def oriented_no_better(numbers: Numbers) -> Iterator[Part]:
     """The O-RBM's error not clearly below the RBM's, on images as they are and on aligned ones."""
-    for ending in (UNALIGNED, ""):
+    for ending in (NOT_ALIGNED, DEFAULT):
         for sparsity in SPARSITIES:
             plain = _mean(numbers, "rbm", ERROR, sparsity)
-            oriented = _mean(numbers, "orbm", ERROR + ending, sparsity)
+            oriented = _mean(numbers, "orbm", ERROR, sparsity, ending)
             words = f"sparsity {sparsity:g}: {NAMES['orbm', ending]} {oriented:.2f} %, RBM {plain:.2f} %"
             yield Part(oriented >= plain - ERROR_MARGIN, words)
 
@@ -139,11 +140,11 @@ def _judge(claim: Claim, numbers: Numbers) -> Verdict:
     return Verdict(claim, CARRIES if holding == len(parts) else PARTLY if holding else NOT, parts)
 
 
-def _mean(numbers: Numbers, model: str, column: str, sparsity: float) -> float:
+def _mean(numbers: Numbers, model: str, column: str, sparsity: float, variant: str = DEFAULT) -> float:
     """Mean over the seeds of the table's cell of a model."""
     for cell in numbers.in_table(TABLE):
         if cell.model == model and cell.at == {"sparsity": sparsity}:
-            mean = numbers.value(cell, column).mean
+            mean = numbers.value(cell, column, variant).mean
             if mean is not None:
                 return mean
     raise MissingError(f"{column} of {model} at sparsity {sparsity:g}")

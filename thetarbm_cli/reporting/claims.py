@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
+from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED, column_name
+from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.noise import LEVEL, chance_of_lower, is_lower, standard_error
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers, Value
 
 SPARSITIES = (0.3, 0.2, 0.1)
 NEAR_ERROR = 1.0  # points of percent
@@ -18,12 +19,12 @@ KEPT_GAMMA = 0.05
 SMALL_CHANCE = 0.2
 BETTER_ERROR = 0.5  # points of percent
 
-OTHERS = (("rbm", ""), ("orbm", UNALIGNED), ("orbm", ""), ("tirbm", ""))
+OTHERS = (("rbm", DEFAULT), ("orbm", NOT_ALIGNED), ("orbm", DEFAULT), ("tirbm", DEFAULT))
 NAMES = {
-    ("rbm", ""): "RBM",
-    ("orbm", UNALIGNED): "O-RBM not aligned",
-    ("orbm", ""): "O-RBM aligned",
-    ("tirbm", ""): "TI-RBM",
+    ("rbm", DEFAULT): "RBM",
+    ("orbm", NOT_ALIGNED): "O-RBM not aligned",
+    ("orbm", DEFAULT): "O-RBM aligned",
+    ("tirbm", DEFAULT): "TI-RBM",
 }
 
 
@@ -39,12 +40,12 @@ class Part:
     words: str
 
 
-def need(numbers: Numbers, experiment: str, column: str, **at: float) -> Value:
+def need(numbers: Numbers, experiment: str, column: str, variant: str = DEFAULT, **at: float) -> Value:
     """A value with at least two seeds."""
-    value = numbers.of(experiment, column, **at)
+    value = numbers.of(experiment, column, variant, **at)
     if value is None or len(value.values) < 2:
         where = "/".join([experiment, *(f"{axis}={place:g}" for axis, place in at.items())])
-        raise MissingError(f"{column} of {where} with two seeds or more")
+        raise MissingError(f"{column_name(column, variant)} of {where} with two seeds or more")
     return value
 
 
@@ -53,7 +54,7 @@ def lowest_error(numbers: Numbers) -> Iterator[Part]:
     for sparsity in SPARSITIES:
         theta = need(numbers, "theta", ERROR, sparsity=sparsity)
         for model, ending in OTHERS:
-            other = need(numbers, model, ERROR + ending, sparsity=sparsity)
+            other = need(numbers, model, ERROR, ending, sparsity=sparsity)
             words = f"sparsity {sparsity:g}: θ-RBM {_percent(theta)}, {NAMES[model, ending]} {_percent(other)}"
             yield _lower(theta, other, words)
 
@@ -72,7 +73,7 @@ def highest_gamma(numbers: Numbers) -> Iterator[Part]:
             theta = need(numbers, "theta", column, sparsity=sparsity)
             yield _near(theta, NEAR_GAMMA, place, _gamma)
             for model, ending in OTHERS:
-                other = need(numbers, model, column + ending, sparsity=sparsity)
+                other = need(numbers, model, column, ending, sparsity=sparsity)
                 yield _lower(other, theta, f"{place}: {NAMES[model, ending]} {_gamma(other)}, θ-RBM {_gamma(theta)}")
 
 
@@ -99,10 +100,10 @@ def falling_gamma(numbers: Numbers) -> Iterator[Part]:
 
 def oriented_no_better(numbers: Numbers) -> Iterator[Part]:
     """The O-RBM's error not clearly below the RBM's, on images as they are and on aligned ones."""
-    for ending in (UNALIGNED, ""):
+    for ending in (NOT_ALIGNED, DEFAULT):
         for sparsity in SPARSITIES:
             plain = need(numbers, "rbm", ERROR, sparsity=sparsity)
-            oriented = need(numbers, "orbm", ERROR + ending, sparsity=sparsity)
+            oriented = need(numbers, "orbm", ERROR, ending, sparsity=sparsity)
             words = f"sparsity {sparsity:g}: {NAMES['orbm', ending]} {_percent(oriented)}, RBM {_percent(plain)}"
             better = is_lower([error + BETTER_ERROR for error in oriented.values], plain.values)
             yield Part(not better, words)
@@ -188,4 +189,4 @@ def _gamma(value: Value) -> str:
 
 
 def _word(column: str) -> str:
-    return column.removeprefix("gamma_").removesuffix(UNALIGNED)
+    return column.removeprefix("gamma_")

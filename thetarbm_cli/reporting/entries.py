@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thetarbm_cli.reporting.layout import DIGITS, PUBLISHED_DIGITS, Entry, Row, Table
-from thetarbm_cli.reporting.values import UNALIGNED
+from thetarbm_cli.outcomes import MEASURES
+from thetarbm_cli.reporting.layout import PUBLISHED_DIGITS, Entry, Row, Table
 
 MISSING = "—"
 
@@ -28,7 +28,7 @@ def row_texts(row: Row, table: Table, marks: Marks) -> list[str]:
 def entry_text(entry: Entry, table: str, marks: Marks) -> str:
     """Mean ± standard deviation, bold or starred, and the published value in brackets."""
     value = entry.value
-    digits = DIGITS[value.column.removesuffix(UNALIGNED)]
+    digits = MEASURES[value.measure].digits
     if value.mean is None:
         text = marks.missing
     else:

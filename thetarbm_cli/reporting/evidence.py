@@ -15,12 +15,13 @@ from tabulate import tabulate
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, variants_of
 from thetarbm_cli.reporting.entries import MISSING, entry_text
+from thetarbm_cli.reporting.frame import Numbers
 from thetarbm_cli.reporting.layout import Entry
 from thetarbm_cli.reporting.markdown import MARKS
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers
 
-COLUMNS = {ERROR: "error in %", GAMMA_TRAIN: "γ train", GAMMA_TEST: "γ test"}
+COLUMNS = {name: MEASURES[name].heading for name in (ERROR, GAMMA_TRAIN, GAMMA_TEST)}
 
 # The cells that tell what a reading is worth, by the name of the assumption in the suite.
 CELLS: dict[str, tuple[str, ...]] = {
@@ -94,10 +95,8 @@ def _table(numbers: Numbers, patterns: Sequence[str]) -> str:
     lines = []
     for cell in order.values():
         records = numbers.records.get(cell.name, [])
-        endings = (UNALIGNED, "") if cell.model == "orbm" else ("",)
-        for ending in endings if records else ():
-            how = {UNALIGNED: ", not aligned", "": ", aligned"}[ending] if cell.model == "orbm" else ""
-            entries = [Entry(numbers.value(cell, column + ending)) for column in COLUMNS]
+        for variant, how in variants_of(cell.model) if records else ():
+            entries = [Entry(numbers.value(cell, column, variant)) for column in COLUMNS]
             if any(entry.value.values for entry in entries):
                 texts = [entry_text(entry, cell.tables[0] if cell.tables else "", MARKS) for entry in entries]
                 lines.append([f"`{cell.name}`{how}", *texts, _reached(records), str(len(records))])

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from thetarbm_cli import storage
 from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.reporting.carried import judge_carried
 from thetarbm_cli.reporting.carried import to_markdown as carried_to_markdown
 from thetarbm_cli.reporting.delimited import to_csv
+from thetarbm_cli.reporting.frame import Numbers, Source, collect, read_records
 from thetarbm_cli.reporting.latex import to_latex
 from thetarbm_cli.reporting.layout import Table
 from thetarbm_cli.reporting.markdown import to_markdown
 from thetarbm_cli.reporting.tables import build
-from thetarbm_cli.reporting.values import Numbers, Source, collect
 from thetarbm_cli.reporting.verdicts import Verdict, judge
 from thetarbm_cli.reporting.verdicts import to_markdown as verdicts_to_markdown
 
@@ -104,14 +104,7 @@ def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str])
 
     What is run on request is shown if there are records, or if nothing else is asked for.
     """
-    return assemble(profile, suite.cells(profile, in_tables=True), load_records(results), load_theory(results), names)
-
-
-def load_records(results: Path) -> list[RunRecord]:
-    """Every record of a results folder that can be read."""
-    store = RunStore(results)
-    loaded = (store.load(run) for run in store.identifiers())
-    return [record for record in loaded if record is not None]
+    return assemble(profile, suite.cells(profile, in_tables=True), read_records(results), load_theory(results), names)
 
 
 def assemble(

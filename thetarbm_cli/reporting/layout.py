@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, Source, Value
+from thetarbm_cli.outcomes import TABLES as KINDS
+from thetarbm_cli.reporting.frame import Source, Value
 
-TABLES = ("1", "2", "3", "mnist", "ablation", "fashion", "choice", "beyond")
-TITLES = {
-    "1": "Table 1: test error of an RBF-SVM on mnist-rot, in %",
-    "2": "Table 2: γ-score on mnist-rot",
-    "3": "Table 3: test error under perturbed orientations, in %",
-    "mnist": "Training on mnist: γ-score on mnist (train) and mnist-rot (test)",
-    "ablation": "Ablations: what each reading of the paper is worth",
-    "fashion": "Tables 1 and 2 on rotated Fashion-MNIST: test error of an RBF-SVM, and γ-score",
-    "choice": "Choices: error on the validation images, in %",
-    "beyond": "Beyond the paper: test error of an RBF-SVM on mnist-rot, and γ-score",
-}
-DIGITS = {ERROR: 2, GAMMA_TRAIN: 4, GAMMA_TEST: 4}
+TABLES = tuple(KINDS)
 # Where the paper prints fewer digits than we do.
-PUBLISHED_DIGITS = {"3": 1, "mnist": 2}
+PUBLISHED_DIGITS = {kind.name: kind.published_digits for kind in KINDS.values() if kind.published_digits}
 
 
 @dataclass(frozen=True)
@@ -62,7 +52,7 @@ class Table:
     @property
     def title(self) -> str:
         """What it shows."""
-        return TITLES[self.name].replace("mnist-rot", self.source.images)
+        return KINDS[self.name].title.replace("mnist-rot", self.source.images)
 
     @property
     def values(self) -> list[Value]:

@@ -13,14 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from thetarbm_cli import storage
+from thetarbm_cli.experiments.runs.fields import Measured, MetricsPart
 from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.reporting.layout import DIGITS, PUBLISHED_DIGITS
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, measure
+from thetarbm_cli.outcomes import (
+    DEFAULT,
+    ERROR,
+    GAMMA_TEST,
+    GAMMA_TRAIN,
+    MEASURES,
+    TABLES,
+    column_name,
+    split_column,
+    variants_of,
+)
 
-NAMES = {ERROR: "test error", GAMMA_TRAIN: "γ train", GAMMA_TEST: "γ test"}
+SHOWN = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
 CURVES = {"reconstruction_error": "reconstruction error", "mean_activation": "mean activation"}
 TIMINGS = {"train_seconds": "training", "checkpoint_seconds": "checkpoints", "evaluate_seconds": "measuring"}
 THERE, MISSING, DAMAGED = "there", "missing", "damaged"
@@ -40,7 +50,7 @@ def summarise(store: RunStore, record: RunRecord, suite: Suite) -> dict[str, Any
     """Gather what ``show --json`` prints about a run."""
     settings, metrics = record.settings, record.metrics or {}
     cells = cells_of(record, suite)
-    columns = [*NAMES, *(f"{column}{UNALIGNED}" for column in NAMES if "unaligned" in metrics)]
+    numbers = MetricsPart.model_validate(metrics).numbers()
     folder = store.path(record.run)
     return {
         "run": record.run,
@@ -60,7 +70,7 @@ def summarise(store: RunStore, record: RunRecord, suite: Suite) -> dict[str, Any
             "images": {name: getattr(settings.data, name) for name in ("train", "valid", "test")},
         },
         "cells": list(dict.fromkeys([*(f"{cell.name}@{cell.profile}" for cell in cells), *record.cells])),
-        "metrics": [number for column in columns if (number := _number(record, column, cells))],
+        "metrics": [_number(number, cells) for number in numbers if number.measure in SHOWN],
         "dead_units": metrics.get("gamma", {}).get("test", {}).get("dead_units"),
         "grid_search": metrics.get("grid_search"),
         "epochs": len(record.history),
@@ -88,20 +98,18 @@ def cells_of(record: RunRecord, suite: Suite) -> list[Cell]:
     return [cell for cell in cells if cell.fits(record, any_source=True)]
 
 
-def _number(record: RunRecord, column: str, cells: list[Cell]) -> dict[str, Any] | None:
+def _number(number: Measured, cells: list[Cell]) -> dict[str, Any]:
     """Compare a measured number with the paper's, each with the digits that it has in the tables."""
-    value = measure(record, column)
-    if value is None:
-        return None
-    plain = column.removesuffix(UNALIGNED)
-    cell = next((cell for cell in cells if plain in cell.published), None)
-    number = {"column": column, "value": value, "digits": DIGITS[plain]}
+    digits = MEASURES[number.measure].digits
+    shown = {"column": column_name(number.measure, number.variant), "value": number.value, "digits": digits}
+    cell = next((cell for cell in cells if number.measure in cell.published), None)
     if cell is None:
-        return number | dict.fromkeys(("published", "published_digits", "difference", "cell"))
-    return number | {
-        "published": cell.published[plain],
-        "published_digits": min((PUBLISHED_DIGITS.get(table, DIGITS[plain]) for table in cell.tables), default=None),
-        "difference": round(value - cell.published[plain], 6),
+        return shown | dict.fromkeys(("published", "published_digits", "difference", "cell"))
+    published = cell.published[number.measure]
+    return shown | {
+        "published": published,
+        "published_digits": min((TABLES[table].published_digits or digits for table in cell.tables), default=None),
+        "difference": round(number.value - published, 6),
         "cell": cell.name,
     }
 
@@ -196,13 +204,12 @@ def _cells(names: list[str]) -> list[str]:
 def _metrics(summary: dict[str, Any], show: Show) -> list[str]:
     if not summary["metrics"]:
         return [] if summary["state"] == "failed" else _wrap(f"none yet: thetarbm evaluate {summary['run']}")
-    twice = any(number["column"].endswith(UNALIGNED) for number in summary["metrics"])
+    twice = any(split_column(number["column"])[1] != DEFAULT for number in summary["metrics"])
     lines = []
     for number in summary["metrics"]:
-        column = number["column"]
-        images = (", not aligned" if column.endswith(UNALIGNED) else ", aligned") if twice else ""
-        name = show(NAMES[column.removesuffix(UNALIGNED)]) + images
-        unit = " %" if column.startswith(ERROR) else ""
+        measure, variant = split_column(number["column"])
+        name = show(MEASURES[measure].label) + (dict(variants_of("orbm"))[variant] if twice else "")
+        unit = " %" if MEASURES[measure].unit == "%" else ""
         line = f"{name:<24}{number['value']:>7.{number['digits']}f}{unit:<2}"
         if number["published"] is not None:
             published = f"{number['published']:.{number['published_digits']}f}{unit}"

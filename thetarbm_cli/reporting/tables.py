@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, variants_of
 from thetarbm_cli.reporting.carried import judge_carried
+from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.layout import Entry, Row, Table
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers, Value
 
 
 def build(name: str, numbers: Numbers) -> Table:
@@ -116,16 +117,13 @@ def _rows(numbers: Numbers, cells: list[Cell], targets: list[float], columns: tu
     for experiment in dict.fromkeys(cell.experiment for cell in cells if "sparsity" in cell.at):
         own = {cell.at["sparsity"]: cell for cell in cells if cell.experiment == experiment}
         first = next(iter(own.values()))
-        variants = [("", first.label)]
-        if first.model == "orbm":
-            variants = [(UNALIGNED, f"{first.label}, not aligned"), ("", f"{first.label}, aligned")]
-        for ending, label in variants:
+        for variant, words in variants_of(first.model):
             entries = [
-                Entry(numbers.value(own[target], column + ending)) if target in own else None
+                Entry(numbers.value(own[target], column, variant)) if target in own else None
                 for target in targets
                 for column in columns
             ]
-            rows.append(Row(label, entries))
+            rows.append(Row(first.label + words, entries))
     return rows
 
 
@@ -135,7 +133,7 @@ def _best(rows: list[Row]) -> list[Row]:
     for column in range(len(marked[0]) if marked else 0):
         values = [(entries, entry.value) for entries in marked if (entry := entries[column])]
         means = [value.mean for _, value in values if value.mean is not None]
-        lowest = any(value.column.startswith(ERROR) for _, value in values)
+        lowest = any(value.measure == ERROR for _, value in values)
         best = (min(means) if lowest else max(means)) if means else None
         for entries, value in values:
             entries[column] = Entry(value, best=best is not None and value.mean == best)

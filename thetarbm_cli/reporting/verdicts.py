@@ -12,8 +12,8 @@ from typing import Any
 
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.reporting import claims
+from thetarbm_cli.reporting.frame import Numbers
 from thetarbm_cli.reporting.noise import LEVEL
-from thetarbm_cli.reporting.values import Numbers
 
 REPRODUCED, PARTLY, NOT, NO_DATA = "reproduced", "partly", "not reproduced", "no data"
 

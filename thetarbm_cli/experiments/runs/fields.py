@@ -6,9 +6,12 @@ and figures can rely on it.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from thetarbm_cli.outcomes import DEFAULT, ERROR, NOT_ALIGNED
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -106,6 +109,15 @@ class GammaPart(Part):
     test: Annotated[ScorePart | None, NEVER_NULL] = None
 
 
+class Measured(NamedTuple):
+    """A number of a record: which measure, in which evaluation, and for γ at which Δ in degrees."""
+
+    measure: str
+    variant: str
+    value: float
+    offset: float | None = None
+
+
 class MeasuredPart(Part):
     """What was measured on features."""
 
@@ -113,12 +125,38 @@ class MeasuredPart(Part):
     gamma: Annotated[GammaPart | None, NEVER_NULL] = None
     gamma_offsets: list[GammaPart] = []
 
+    def numbers(self, variant: str = DEFAULT) -> Iterator[Measured]:
+        """Give each number that was measured, by the names in `outcomes.MEASURES`."""
+        if self.svm is not None:
+            yield Measured(ERROR, variant, self.svm.test_error_percent)
+        for role in ("train", "test"):
+            score: ScorePart | None = getattr(self.gamma, role, None)
+            if self.gamma is None or score is None or score.mean is None:
+                continue
+            yield Measured(f"gamma_{role}", variant, score.mean, self.gamma.offset)
+            yield Measured(f"dead_units_{role}", variant, score.dead_units)
+            if score.ratio_of_sums is not None:
+                yield Measured(f"gamma_ratio_{role}", variant, score.ratio_of_sums, self.gamma.offset)
+        for other in self.gamma_offsets:
+            if other.train is not None and other.train.mean is not None:
+                yield Measured("gamma_offset_train", variant, other.train.mean, other.offset)
+
 
 class MetricsPart(MeasuredPart):
     """All that was measured on a run; the O-RBM's features also on images that are not aligned."""
 
     grid_search: Annotated[SearchPart | None, NEVER_NULL] = None
     unaligned: Annotated[MeasuredPart | None, NEVER_NULL] = None
+
+    def numbers(self, variant: str = DEFAULT) -> Iterator[Measured]:
+        """Give each number that was measured, those of the O-RBM on images that are not aligned after the others."""
+        yield from super().numbers(variant)
+        if self.grid_search is not None:
+            yield Measured("search_error_percent", variant, self.grid_search.test_error_percent)
+            yield Measured("search_C", variant, self.grid_search.C)
+            yield Measured("search_gamma", variant, self.grid_search.gamma)
+        if self.unaligned is not None:
+            yield from self.unaligned.numbers(NOT_ALIGNED)
 
 
 class CheckPart(Part):

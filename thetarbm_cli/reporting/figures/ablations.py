@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN
 from thetarbm_cli.reporting.figures.context import FigureContext
 from thetarbm_cli.reporting.figures.drawing import Drawing, nothing_measured
 from thetarbm_cli.reporting.figures.style import BLUE, COLUMN, PAGE, PAPERS, SKY, legend_below, new_figure
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN
 
 ESTIMATOR = "orientation_"
 # Panel, columns of the records that it shows, and how.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.reporting.values import Numbers, Source, collect
+from thetarbm_cli.reporting.frame import Numbers, Source, collect
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.images import RunData

@@ -7,9 +7,9 @@ from typing import Any
 from thetarbm_cli.reporting.figures.context import FigureContext
 from thetarbm_cli.reporting.figures.drawing import Drawing, nothing_measured
 from thetarbm_cli.reporting.figures.style import GREY, OURS, PAGE, PAPERS, legend_below, new_figure
+from thetarbm_cli.reporting.frame import Value
 from thetarbm_cli.reporting.layout import Row, Table
 from thetarbm_cli.reporting.tables import build
-from thetarbm_cli.reporting.values import Value
 
 # How far from the middle of a row its marks lie.
 APART = 0.16

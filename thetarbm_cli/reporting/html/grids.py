@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.outcomes import MEASURES, column_name, variants_of
 from thetarbm_cli.reporting.entries import seeds_text
+from thetarbm_cli.reporting.frame import Numbers
 from thetarbm_cli.reporting.html.numerals import Numeral, numeral
-from thetarbm_cli.reporting.layout import DIGITS, PUBLISHED_DIGITS, Entry, Table
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers
+from thetarbm_cli.reporting.layout import PUBLISHED_DIGITS, Entry, Table
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def _cell(numbers: Numbers, table: Table, entry: Entry, name: str, control: bool
     shown = numeral(numbers, entry.value, name)
     published = ""
     if entry.value.published is not None:
-        digits = DIGITS[entry.value.column.removesuffix(UNALIGNED)]
+        digits = MEASURES[entry.value.measure].digits
         digits = digits if control else PUBLISHED_DIGITS.get(table.name, digits)
         published = f"{entry.value.published:.{digits}f}{'*' if entry.published_starred else ''}"
     return GridCell(shown, entry.best, entry.starred, published)
@@ -87,14 +88,13 @@ def _about(table: Table) -> str:
 def every_number(numbers: Numbers, name: str) -> list[Numeral]:
     """All that was or should be measured, cell by cell in the order of the suite."""
     return [
-        numeral(numbers, numbers.value(cell, column), f"{name}-{line}-{column}")
+        numeral(numbers, numbers.value(cell, measure, variant), f"{name}-{line}-{column_name(measure, variant)}")
         for line, cell in enumerate(numbers.cells)
-        for column in columns_of(cell)
+        for variant in sorted(variant for variant, _ in variants_of(cell.model))
+        for measure in measures_of(cell)
     ]
 
 
-def columns_of(cell: Cell) -> list[str]:
-    """The measures of a cell; the O-RBM has each on images as they are, too."""
-    columns = [ERROR] if "error" in cell.measures else []
-    columns += [GAMMA_TRAIN, GAMMA_TEST] if "gamma" in cell.measures else []
-    return [*columns, *(column + UNALIGNED for column in columns)] if cell.model == "orbm" else columns
+def measures_of(cell: Cell) -> list[str]:
+    """The measures that a cell asks for."""
+    return [measure.name for measure in MEASURES.values() if measure.asked_as in cell.measures]

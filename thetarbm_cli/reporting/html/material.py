@@ -11,7 +11,8 @@ from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Suite
 from thetarbm_cli.experiments.suite_file import find_suite
-from thetarbm_cli.reporting.files import Report, assemble, load_records
+from thetarbm_cli.reporting.files import Report, assemble
+from thetarbm_cli.reporting.frame import read_records
 from thetarbm_cli.reporting.layout import TABLES
 
 
@@ -55,7 +56,7 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
         Show images of this source alone; else every source that has records is shown.
     """
     suite = load_suite(suite_path, check_settings=False)
-    records = load_records(results)
+    records = read_records(results)
     if source is not None:
         records = [record for record in records if record.data["test"]["source"] == Path(source).name]
     report = assemble(profile, suite.cells(profile, source), records, load_theory(results), TABLES)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from thetarbm_cli.outcomes import MEASURES, variants_of
 from thetarbm_cli.reporting.entries import MISSING
-from thetarbm_cli.reporting.layout import DIGITS
-from thetarbm_cli.reporting.values import ERROR, GAMMA_TEST, GAMMA_TRAIN, UNALIGNED, Numbers, Value, measure
+from thetarbm_cli.reporting.frame import Numbers, Value
 
 MINUS = "\N{MINUS SIGN}"
-MEASURES = {ERROR: "test error in %", GAMMA_TRAIN: "γ train", GAMMA_TEST: "γ test"}
 
 
 @dataclass(frozen=True)
@@ -44,30 +43,23 @@ class Numeral:
 
 def numeral(numbers: Numbers, value: Value, name: str) -> Numeral:
     """A value with the runs that it is the mean of."""
-    digits = DIGITS[value.column.removesuffix(UNALIGNED)]
+    digits = MEASURES[value.measure].digits
     difference = None if value.mean is None or value.published is None else value.mean - value.published
     return Numeral(
         name=name,
         value=value,
-        measure=measure_words(value.column, value.cell.model),
+        measure=measure_words(value.measure, value.variant, value.cell.model),
         text=MISSING if value.mean is None else f"{value.mean:.{digits}f}",
         deviation="" if value.deviation is None else f"{value.deviation:.{digits}f}",
         difference=difference,
         difference_text="" if difference is None else signed(difference, digits),
-        runs=[
-            RunLine(record.seed, record.run, f"{number:.10g}")
-            for record in numbers.records.get(value.cell.name, [])
-            if (number := measure(record, value.column)) is not None
-        ],
+        runs=[RunLine(record.seed, record.run, f"{number:.10g}") for record, number in numbers.runs_of(value)],
     )
 
 
-def measure_words(column: str, model: str) -> str:
+def measure_words(measure: str, variant: str, model: str) -> str:
     """What was measured; of the O-RBM also on which images."""
-    words = MEASURES[column.removesuffix(UNALIGNED)]
-    if model != "orbm":
-        return words
-    return f"{words}, {'not aligned' if column.endswith(UNALIGNED) else 'aligned'}"
+    return MEASURES[measure].with_unit + dict(variants_of(model))[variant]
 
 
 def signed(number: float, digits: int) -> str:

@@ -17,13 +17,13 @@ from markupsafe import Markup
 import thetarbm_cli
 from thetarbm_cli.reporting.carried import CARRIES
 from thetarbm_cli.reporting.carried import NOT as NOT_CARRIED
+from thetarbm_cli.reporting.frame import Numbers, Source
 from thetarbm_cli.reporting.html.environments import environments
 from thetarbm_cli.reporting.html.grids import Grid, every_number, grid
 from thetarbm_cli.reporting.html.material import Material
 from thetarbm_cli.reporting.html.numerals import Numeral
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.html.reruns import Rerun, reruns
-from thetarbm_cli.reporting.values import Numbers, Source
 from thetarbm_cli.reporting.verdicts import NO_DATA, NOT, PARTLY, REPRODUCED, Verdict
 
 PACKAGE = "thetarbm_cli.reporting.html"

@@ -13,9 +13,9 @@ from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.reporting.figures import CATALOGUE, Drawing, FigureContext, encode, make, missing_lines
 from thetarbm_cli.reporting.figures.style import DPI
+from thetarbm_cli.reporting.frame import Source
 from thetarbm_cli.reporting.html.material import Material
 from thetarbm_cli.reporting.html.reruns import choice_of
-from thetarbm_cli.reporting.values import Source
 
 # The page stays below 5 MB: data in it takes 4/3 of its bytes, and text some hundred kilobytes.
 LARGEST_FIGURE = 600_000

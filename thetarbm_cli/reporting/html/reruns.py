@@ -11,8 +11,8 @@ from pathlib import Path
 from thetarbm_cli.experiments.runs.evaluation import is_measured
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.reporting.frame import Numbers, Source
 from thetarbm_cli.reporting.html.material import Material
-from thetarbm_cli.reporting.values import Numbers, Source
 
 
 @dataclass(frozen=True)

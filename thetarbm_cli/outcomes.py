@@ -1,0 +1,141 @@
+"""What is measured, in which evaluations, and in which tables it is shown: each declared once, by name.
+
+Tables, claims, figures and the report take labels, digits and directions from here; the suite's schema and the command
+line take the names. Nothing heavy is imported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ERROR, GAMMA_TRAIN, GAMMA_TEST = "test_error_percent", "gamma_train", "gamma_test"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that a run may have.
+
+    Attributes
+    ----------
+    label : what it is called, without its unit
+    best : which end of the scale is better, or None
+    digits : after the point, as we print it
+    asked_as : the word of a suite's `measures` that asks for it; empty if it comes by itself
+    short : what stands over a column of a table instead of label and unit
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    best: Literal["lowest", "highest"] | None = None
+    digits: int = 4
+    asked_as: str = ""
+    short: str = ""
+
+    @property
+    def with_unit(self) -> str:
+        """The label with its unit, as "test error in %"."""
+        return f"{self.label} in {self.unit}" if self.unit else self.label
+
+    @property
+    def heading(self) -> str:
+        """What stands over a column of a table."""
+        return self.short or self.with_unit
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to evaluate a model.
+
+    Attributes
+    ----------
+    suffix : ending of a measure's name in JSON outputs and CSV files
+    """
+
+    name: str
+    suffix: str
+
+
+@dataclass(frozen=True)
+class TableKind:
+    """A table: its title, and which function of `reporting.tables` lays it out.
+
+    Attributes
+    ----------
+    published_digits : digits that the paper prints, where they are fewer than ours
+    """
+
+    name: str
+    title: str
+    layout: Literal["sparsity", "perturbation", "list"]
+    measures: tuple[str, ...] = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
+    published_digits: int | None = None
+
+
+MEASURES = {
+    measure.name: measure
+    for measure in (
+        Measure(ERROR, "test error", "%", "lowest", 2, asked_as="error", short="error in %"),
+        Measure(GAMMA_TRAIN, "γ train", "", "highest", asked_as="gamma"),
+        Measure(GAMMA_TEST, "γ test", "", "highest", asked_as="gamma"),
+        Measure("gamma_ratio_train", "γ train as a ratio of sums", "", "highest"),
+        Measure("gamma_ratio_test", "γ test as a ratio of sums", "", "highest"),
+        Measure("gamma_offset_train", "γ train for another Δ", "", "highest"),
+        Measure("dead_units_train", "dead units, train", "", "lowest", 0),
+        Measure("dead_units_test", "dead units, test", "", "lowest", 0),
+        Measure("search_error_percent", "test error with C and γ chosen", "%", "lowest", 2),
+        Measure("search_C", "C chosen"),
+        Measure("search_gamma", "γ of the kernel chosen"),
+        Measure("reconstruction_error", "reconstruction error"),
+        Measure("mean_activation", "mean activation", "", None, 3),
+        Measure("train_seconds", "training time", "s", "lowest", 1),
+        Measure("peak_memory_megabytes", "peak memory", "MB", "lowest", 0),
+    )
+}
+
+DEFAULT, NOT_ALIGNED = "default", "not aligned"
+# The O-RBM is evaluated on images aligned by their orientations, as the paper says, and also on images as they are.
+VARIANTS = {variant.name: variant for variant in (Variant(DEFAULT, ""), Variant(NOT_ALIGNED, "_unaligned"))}
+
+TABLES = {
+    table.name: table
+    for table in (
+        TableKind("1", "Table 1: test error of an RBF-SVM on mnist-rot, in %", "sparsity", (ERROR,)),
+        TableKind("2", "Table 2: γ-score on mnist-rot", "sparsity", (GAMMA_TRAIN, GAMMA_TEST)),
+        TableKind("3", "Table 3: test error under perturbed orientations, in %", "perturbation", (ERROR,), 1),
+        TableKind(
+            "mnist",
+            "Training on mnist: γ-score on mnist (train) and mnist-rot (test)",
+            "list",
+            (GAMMA_TRAIN, GAMMA_TEST),
+            2,
+        ),
+        TableKind("ablation", "Ablations: what each reading of the paper is worth", "list"),
+        TableKind(
+            "fashion", "Tables 1 and 2 on rotated Fashion-MNIST: test error of an RBF-SVM, and γ-score", "sparsity"
+        ),
+        TableKind("choice", "Choices: error on the validation images, in %", "list", (ERROR,)),
+        TableKind("beyond", "Beyond the paper: test error of an RBF-SVM on mnist-rot, and γ-score", "list"),
+    )
+}
+
+
+def column_name(measure: str, variant: str = DEFAULT) -> str:
+    """Name of a measure of a variant in JSON outputs and CSV files, as ``gamma_test_unaligned``."""
+    return measure + VARIANTS[variant].suffix
+
+
+def variants_of(model: str) -> tuple[tuple[str, str], ...]:
+    """The evaluations of a model in the order of the tables, each with what they add to the model's label."""
+    if model == "orbm":
+        return ((NOT_ALIGNED, ", not aligned"), (DEFAULT, ", aligned"))
+    return ((DEFAULT, ""),)
+
+
+def split_column(column: str) -> tuple[str, str]:
+    """The measure and the variant that `column_name` made a name of."""
+    for variant in VARIANTS.values():
+        if variant.suffix and column.endswith(variant.suffix):
+            return column.removesuffix(variant.suffix), variant.name
+    return column, DEFAULT

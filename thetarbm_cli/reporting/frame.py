@@ -1,0 +1,281 @@
+"""Records as one tidy DataFrame, which tables, claims, evidence, figures and the report are views of.
+
+`tidy` has a line per run × evaluation variant × measure, with these columns:
+
+========================  =============================================================================================
+``run, state, seed``      the run, whether it is done, its seed; ``algorithm`` the version that made it
+``model, sparsity, …``    the model and every parameter of it, defaults included; what a model does not have is missing
+``data.…, svm.…``,        other settings, named as ``--set`` does: ``data.protocol``, ``perturbation.n``, ``svm.C``
+``perturbation.…``
+``dataset, source,``      the test images: data set, where they come from, their content;
+``sha256``                ``train_dataset`` and ``train_sha256`` the same of the training images
+``cells``                 the cells of the suite that the run belongs to, as a tuple of ``theta/sparsity=0.3@paper``
+``backend, revision,``    where it was made, and the version of the code
+``dirty, version``
+``variant``               ``default``, or ``not aligned`` for the O-RBM's second evaluation
+``measure``               a name of `thetarbm_cli.outcomes.MEASURES`
+``value``                 the number
+``offset``                Δ in degrees for γ, else missing
+========================  =============================================================================================
+
+`collect` sorts the runs to the cells of a suite, for each source of images by itself: a `Numbers` has the same frame
+with a column ``cell``, and its ``summary`` is the mean and standard deviation over seeds.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pydantic import BaseModel
+
+from thetarbm_cli.experiments.runs.fields import Measured, MetricsPart
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, DataSettings, Perturbation, SVMSettings
+from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.outcomes import DEFAULT, column_name
+
+PAPERS_DATASET = "mnist-rot"
+# Columns of the frame, without settings and numbers.
+RUN = ("run", "state", "algorithm", "model", "seed")
+IMAGES = ("dataset", "source", "sha256", "train_dataset", "train_sha256")
+MADE = ("backend", "revision", "dirty", "version")
+
+
+def read_records(results: Path) -> list[RunRecord]:
+    """Read every record of a results folder that can be used."""
+    store = RunStore(results)
+    loaded = (store.load(run) for run in store.identifiers())
+    return [record for record in loaded if record is not None]
+
+
+def load_records(results: str | Path = "results") -> pd.DataFrame:
+    """Load every record of a results folder as one tidy DataFrame: a line per run × evaluation variant × measure.
+
+    Parameters
+    ----------
+    results : str or Path
+        The folder, as ``--results`` names it.
+
+    Examples
+    --------
+    >>> frame = load_records("results")                                             # doctest: +SKIP
+    >>> errors = frame.query("measure == 'test_error_percent'")                     # doctest: +SKIP
+    >>> errors.groupby(["model", "variant", "sparsity"]).value.agg(["mean", "std"])  # doctest: +SKIP
+    """
+    return tidy(read_records(Path(results)))
+
+
+def tidy(records: Iterable[RunRecord]) -> pd.DataFrame:
+    """Lay records out as one DataFrame; the columns are described above."""
+    held = list(records)
+    settings = pd.DataFrame([_settings(record) for record in held], columns=_columns(held))
+    numbers = [(record.run, *number) for record in held for number in _numbers(record)]
+    return settings.merge(pd.DataFrame(numbers, columns=["run", *Measured._fields]), on="run")
+
+
+def _columns(records: Sequence[RunRecord]) -> list[str]:
+    """The columns of all but the numbers, which an empty folder has, too."""
+    parameters = sorted({name for record in records for name in record.parameters} | {"sparsity"})
+    sections: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Perturbation, "svm": SVMSettings}
+    settings = [f"{name}.{key}" for name, section in sections.items() for key in section.model_fields]
+    return [*RUN, *parameters, *settings, *IMAGES, "cells", *MADE]
+
+
+def _settings(record: RunRecord) -> dict[str, Any]:
+    """What a run is, by column."""
+    settings, environment = record.settings, record.environment
+    train, test = record.data["train"], record.data["test"]
+    git = environment.get("git") or {}
+    sections = {"data": settings.data, "perturbation": settings.perturbation, "svm": settings.svm}
+    return {
+        "run": record.run,
+        "state": record.state,
+        "algorithm": record.algorithm,
+        "model": settings.model,
+        "seed": record.seed,
+        **record.parameters,
+        **{
+            f"{name}.{key}": value
+            for name, section in sections.items()
+            if section is not None
+            for key, value in section.model_dump().items()
+        },
+        "dataset": test["dataset"],
+        "source": test["source"],
+        "sha256": test["sha256"],
+        "train_dataset": train["dataset"],
+        "train_sha256": train["sha256"],
+        "cells": tuple(record.cells),
+        "backend": environment.get("backend"),
+        "revision": git.get("revision"),
+        "dirty": git.get("dirty"),
+        "version": environment.get("version"),
+    }
+
+
+def _numbers(record: RunRecord) -> Iterator[Measured]:
+    """All numbers of a record: measures, the last epoch, time and memory."""
+    yield from MetricsPart.model_validate(record.metrics or {}).numbers()
+    for measure in ("reconstruction_error", "mean_activation"):
+        if record.history:
+            yield Measured(measure, DEFAULT, record.history[-1][measure])
+    if "train_seconds" in record.timings:
+        yield Measured("train_seconds", DEFAULT, record.timings["train_seconds"])
+    yield Measured("peak_memory_megabytes", DEFAULT, record.peak_memory_megabytes)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The images that runs were tested on: a name and the checksum that says what they really are."""
+
+    name: str
+    sha256: str
+    dataset: str = PAPERS_DATASET
+
+    @property
+    def images(self) -> str:
+        """What is seen: the data set, or the user's own file."""
+        return self.name if self.name.endswith(".npz") else self.dataset
+
+    @property
+    def described(self) -> str:
+        """The images, where they come from, and their checksum."""
+        return str(self) if self.images == self.name else f"{self.dataset} {self}"
+
+    def __str__(self) -> str:
+        return f"{self.name} (sha256 {self.sha256[:12]}…)" if self.sha256 else self.name
+
+
+@dataclass(frozen=True)
+class Value:
+    """One measure of one cell over the seeds, with the paper's.
+
+    Attributes
+    ----------
+    values : by seed, ascending
+    published : the paper's number, or None
+    """
+
+    cell: Cell
+    measure: str
+    variant: str
+    values: tuple[float, ...]
+    published: float | None
+
+    @property
+    def column(self) -> str:
+        """Name of the measure in JSON outputs and CSV files."""
+        return column_name(self.measure, self.variant)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the seeds; None without one."""
+        return mean_of(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over the seeds; None with fewer than two."""
+        return deviation_of(self.values)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """All that was measured on images of one source for the cells of one profile.
+
+    Attributes
+    ----------
+    cells : of the suite, in its order
+    records : the runs of each cell that has any, by the cell's name, seeds ascending
+    """
+
+    source: Source
+    cells: list[Cell]
+    records: dict[str, list[RunRecord]]
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The tidy frame of these runs, with a column ``cell``: a run of two cells has its lines twice."""
+        pairs = [(name, record.run) for name, records in self.records.items() for record in records]
+        runs = {record.run: record for records in self.records.values() for record in records}
+        return pd.DataFrame(pairs, columns=["cell", "run"]).merge(tidy(runs.values()), on="run")
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """``values`` by seed, ``mean``, ``std`` and ``seeds`` of each measure, indexed by cell, measure and variant.
+
+        γ for further Δ is left out: it is several values a run.
+        """
+        lines = self.frame[self.frame["measure"] != "gamma_offset_train"].sort_values("seed", kind="stable")
+        values = lines.groupby(["cell", "measure", "variant"])["value"].agg(tuple)
+        return pd.DataFrame(
+            {
+                "values": values,
+                "mean": values.map(mean_of),
+                "std": values.map(deviation_of),
+                "seeds": values.map(len),
+            }
+        )
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
+        summary: dict[Any, tuple[float, ...]] = self.summary["values"].to_dict()
+        return summary
+
+    def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
+        """One measure of one cell."""
+        values = self._values.get((cell.name, measure, variant), ())
+        return Value(cell, measure, variant, values, cell.published.get(measure))
+
+    def of(self, experiment: str, measure: str, variant: str = DEFAULT, **at: Any) -> Value | None:
+        """One measure of the cell of an experiment at these values of its axes; None if the suite has none."""
+        for cell in self.cells:
+            if cell.experiment == experiment and cell.at == at:
+                return self.value(cell, measure, variant)
+        return None
+
+    def runs_of(self, value: Value) -> list[tuple[RunRecord, float]]:
+        """The runs behind a value, seeds ascending, each with its number."""
+        key = {"cell": value.cell.name, "measure": value.measure, "variant": value.variant}
+        own = self.frame[(self.frame[list(key)] == pd.Series(key)).all(axis="columns")]
+        found = dict(zip(own["run"], own["value"], strict=True))
+        return [(each, found[each.run]) for each in self.records.get(value.cell.name, []) if each.run in found]
+
+    def in_table(self, table: str) -> list[Cell]:
+        """The cells of a table, in the order of the suite."""
+        return [cell for cell in self.cells if table in cell.tables]
+
+
+def mean_of(values: Sequence[float]) -> float | None:
+    """Mean over the seeds; None without one."""
+    return statistics.fmean(values) if values else None
+
+
+def deviation_of(values: Sequence[float]) -> float | None:
+    """Standard deviation over the seeds; None with fewer than two."""
+    return statistics.stdev(values) if len(values) > 1 else None
+
+
+def collect(cells: Sequence[Cell], records: Iterable[RunRecord], dataset: str = PAPERS_DATASET) -> list[Numbers]:
+    """Sort records to the cells that are tested on a data set, for each source of its images by itself.
+
+    Only runs that are done and of this version of the algorithm count. Without any, there is one empty collection.
+    """
+    own = [cell for cell in cells if cell.tested_on == dataset]
+    sources: dict[Source, dict[str, list[RunRecord]]] = {}
+    usable = [record for record in records if record.state == "done" and record.algorithm == ALGORITHM]
+    for record in sorted(usable, key=lambda record: record.seed):
+        for cell in own:
+            if cell.fits(record, any_source=True):
+                source = Source(record.data["test"]["source"], record.data["test"]["sha256"], dataset)
+                sources.setdefault(source, {}).setdefault(cell.name, []).append(record)
+    if not sources:
+        name = own[0].data.get("source", "generated") if own else "generated"
+        sources[Source(name, "", dataset)] = {}
+    order = sorted(sources, key=lambda source: (source.name != "generated", source.name, source.sha256))
+    return [Numbers(source, own, sources[source]) for source in order]
