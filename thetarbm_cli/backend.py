@@ -6,6 +6,7 @@ libraries. Everything after the data is loaded goes through it, so that the same
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -172,6 +173,13 @@ class CupyBackend:
         from cupy import cublas
 
         cublas.gemm("T", "N", left, right, out=out, alpha=scale, beta=keep)
+
+
+def all_finite(values: Array) -> bool:
+    """Say whether no value is NaN or infinite, for an array of any shape on any device, without an array of flags."""
+    # A sum is NaN or infinite if a term is; in float64 it does not overflow for what is measured here.
+    with np.errstate(invalid="ignore"):
+        return math.isfinite(float(values.sum(dtype=np.float64)))
 
 
 def _device_answers() -> tuple[bool, str]:

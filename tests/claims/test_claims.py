@@ -18,8 +18,8 @@ import pytest
 
 from thetarbm_cli.data.prepared import Prepared, prepare
 from thetarbm_cli.experiments.runs.perturbation import perturb
-from thetarbm_cli.measures.classification import classify
 from thetarbm_cli.measures.gamma import gamma_score
+from thetarbm_cli.measures.svm import RBFClassifier
 from thetarbm_cli.models.catalogue import build
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.rbm import RBM
@@ -86,7 +86,8 @@ def measure(turned: Prepared, upright: Prepared) -> Measure:
 def error_of(machine: RBM, images: np.ndarray, labels: np.ndarray, tested: Prepared, **orientations: Any) -> float:
     test_images, truth = tested.part("test")
     features = machine.transform(images, **orientations)
-    return classify(features, labels, machine.transform(test_images), truth).test_error_percent
+    classifier = RBFClassifier().fit(features, labels)
+    return 100 * float(np.mean(classifier.predict(machine.transform(test_images)) != truth))
 
 
 def gamma_of(machine: RBM, images: np.ndarray) -> float:

@@ -19,7 +19,7 @@ from thetarbm_cli.benchmarks import ratios, scaling
 from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.commands.outputs import OUTPUTS
 from thetarbm_cli.experiments.runs import measuring
-from thetarbm_cli.measures import theorem
+from thetarbm_cli.measures import theory
 
 ROOT = Path(__file__).parents[2]
 
@@ -191,8 +191,8 @@ def test_tables(thetarbm: Command, tmp_path: Path) -> None:
 
 
 def test_checks(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theorem, "UPDATES", 5)
-    monkeypatch.setattr(theorem, "HIDDEN", 10)
+    monkeypatch.setattr(theory, "UPDATES", 5)
+    monkeypatch.setattr(theory, "HIDDEN", 10)
     check("verify", thetarbm("verify", "--size", "8", "--rotations", "4", "--json").json)
 
 

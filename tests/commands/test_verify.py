@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from tests.experiments.runs import Command
-from thetarbm_cli.measures import theorem
+from thetarbm_cli.measures import theory
 
 FIELDS = {"name", "rotation", "value", "tolerance", "exact", "passed"}
 QUICK = ("verify", "--size", "8", "--rotations", "4")
@@ -17,8 +17,8 @@ QUICK = ("verify", "--size", "8", "--rotations", "4")
 def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A few updates instead of fifty, but for the test of the command as it is."""
     if "as_it_is" not in request.node.name:
-        monkeypatch.setattr(theorem, "UPDATES", 5)
-        monkeypatch.setattr(theorem, "HIDDEN", 10)
+        monkeypatch.setattr(theory, "UPDATES", 5)
+        monkeypatch.setattr(theory, "HIDDEN", 10)
 
 
 def test_paper_s_size_as_it_is(thetarbm: Command, tmp_path: Path) -> None:
@@ -63,9 +63,9 @@ def test_people_read_a_line_a_claim(thetarbm: Command) -> None:
     assert lines[-1] == "every exact claim holds"
 
 
-@pytest.mark.parametrize("name", theorem.TOLERANCES)
+@pytest.mark.parametrize("name", theory.TOLERANCES)
 def test_one_claim_that_fails_is_exit_code_1(thetarbm: Command, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setitem(theorem.TOLERANCES, name, -1.0)
+    monkeypatch.setitem(theory.TOLERANCES, name, -1.0)
     outcome = thetarbm(*QUICK, "--json")
     assert outcome.code == 1
     assert outcome.json["passed"] is False
@@ -73,13 +73,13 @@ def test_one_claim_that_fails_is_exit_code_1(thetarbm: Command, monkeypatch: pyt
 
 
 def test_wrong_operators_are_found(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = theorem.rotation_operators
+    real = theory.rotation_operators
 
     def shrunk(size: int, rotations: int, kind: str) -> tuple[scipy.sparse.csr_matrix, ...]:
         operators = real(size, rotations, kind)
         return (*operators[:-1], 0.5 * operators[-1])
 
-    monkeypatch.setattr(theorem, "rotation_operators", shrunk)
+    monkeypatch.setattr(theory, "rotation_operators", shrunk)
     outcome = thetarbm(*QUICK)
     assert outcome.code == 1
     assert [line.split()[-1] for line in outcome.out.splitlines()[:6]] == ["FAIL"] * 3 + ["pass"] * 3
@@ -87,7 +87,7 @@ def test_wrong_operators_are_found(thetarbm: Command, monkeypatch: pytest.Monkey
 
 
 def test_wrong_learning_is_found(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = theorem._trained
+    real = theory._trained
 
     def disturbed(*arguments: Any) -> Any:
         model = real(*arguments)
@@ -95,7 +95,7 @@ def test_wrong_learning_is_found(thetarbm: Command, monkeypatch: pytest.MonkeyPa
             model.weights_[0] *= 1.01
         return model
 
-    monkeypatch.setattr(theorem, "_trained", disturbed)
+    monkeypatch.setattr(theory, "_trained", disturbed)
     failed = [check["name"].split(":")[0] for check in thetarbm(*QUICK, "--json").json["checks"] if not check["passed"]]
     assert failed == ["Lemma 1", "Theorem 1", "full = tied"]
 

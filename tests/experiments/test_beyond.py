@@ -13,7 +13,7 @@ from thetarbm_cli.experiments.runs.recorded import checked_record, model_of
 from thetarbm_cli.experiments.runs.settings import RunSettings, resolve, run_id
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
-from thetarbm_cli.measures.svm_fit import class_pairs
+from thetarbm_cli.measures.svm import class_pairs
 from thetarbm_cli.models.local import LocalThetaRBM
 
 COMMITTED = Path(__file__).parents[2] / "results"

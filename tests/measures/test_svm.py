@@ -2,15 +2,24 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from sklearn.svm import SVC
 
 from tests.measures.digits import digits, sigmoid_features
+from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.measures.classification import classify, judge
-from thetarbm_cli.measures.svm import RBFClassifier
-from thetarbm_cli.measures.svm_predict import vote
+from thetarbm_cli.measures import svm
+from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search, vote
 
+BACKEND = NumpyBackend()
 TRAIN, TEST = 1200, 4000
+C_VALUES = [0.5, 10.0, 200.0]
+GAMMA_VALUES = [0.002, 0.02, 0.2]
+
+
+def classify(train, train_labels, test, test_labels, C=10.0, gamma=0.02, backend=None):
+    classifier = RBFClassifier(C, gamma, backend).fit(train, train_labels)
+    return evaluate_classifier(classifier, [(test, np.arange(len(test)))], test_labels)
 
 
 def blobs(counts, width=6, seed=0, spread=1.5):
@@ -136,14 +145,14 @@ def test_a_chunk_is_as_good_as_another(monkeypatch):
     features, labels = blobs([40, 40, 40])
     classifier = RBFClassifier().fit(features, labels)
     whole = classifier.decision_pairs(features)
-    monkeypatch.setattr("thetarbm_cli.measures.svm_predict.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("thetarbm_cli.measures.svm.ROWS_AT_ONCE", 7)
     np.testing.assert_allclose(classifier.decision_pairs(features), whole, atol=1e-5)
-    monkeypatch.setattr("thetarbm_cli.measures.svm_predict.BLOCK_BYTES", 1)
+    monkeypatch.setattr("thetarbm_cli.measures.svm.BLOCK_BYTES", 1)
     np.testing.assert_allclose(classifier.decision_pairs(features), whole, atol=1e-5)
     np.testing.assert_array_equal(classifier.predict(features[:1]), classifier.predict(features)[:1])
 
 
-def test_classify_counts_the_errors_of_svc():
+def test_errors_are_those_of_svc():
     features, labels = sigmoid_features(TRAIN + TEST, 100)
     names = np.array([3, 7, 9, 12, 14, 15, 20, 21, 30, 31])[labels]
     theirs = reference(features[:TRAIN], names[:TRAIN])
@@ -174,11 +183,11 @@ def broken(features, value):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_features_that_are_not_finite_are_refused(value):
     features, labels = blobs([20, 20])
-    with pytest.raises(InputError, match="training features hold NaN"):
+    with pytest.raises(InputError, match="training features have NaN"):
         RBFClassifier().fit(broken(features, value), labels)
-    with pytest.raises(InputError, match="given features hold NaN"):
+    with pytest.raises(InputError, match="given features have NaN"):
         RBFClassifier().fit(features, labels).predict(broken(features, value))
-    with pytest.raises(InputError, match="test features hold NaN"):
+    with pytest.raises(InputError, match="given features have NaN"):
         classify(features, labels, broken(features, value), labels)
 
 
@@ -213,7 +222,7 @@ def test_test_labels_must_be_known_and_complete():
     features, labels = blobs([20, 20])
     with pytest.raises(InputError, match="test images have class 2"):
         classify(features, labels, features, labels + 1)
-    with pytest.raises(InputError, match="40 test images but labels"):
+    with pytest.raises(InputError, match="labels"):
         classify(features, labels, features, labels[1:])
 
 
@@ -244,6 +253,178 @@ def test_decisions_of_an_image_that_is_seen_in_several_ways_are_added_up():
             votes[first if value > 0 else second] += 1
         wrong += max(votes, key=lambda label: votes[label]) != truth[image]
     cut = int(np.searchsorted(rows, 6))
-    result = judge(classifier, [(seen[:cut], rows[:cut]), (seen[cut:], rows[cut:])], truth)
+    result = evaluate_classifier(classifier, [(seen[:cut], rows[:cut]), (seen[cut:], rows[cut:])], truth)
     assert result.test_error_percent == pytest.approx(100 * wrong / 15)
     assert np.sum(result.confusion) == 15
+
+
+def split_digits():
+    features, labels = sigmoid_features(1000, 60)
+    return features[:500], labels[:500], features[500:], labels[500:]
+
+
+def test_grid_search_is_a_loop_over_svc():
+    train, train_labels, valid, valid_labels = split_digits()
+    expected = []
+    for C in C_VALUES:
+        for gamma in GAMMA_VALUES:
+            machine = SVC(C=C, gamma=gamma).fit(train.astype(np.float64), train_labels)
+            error = 100 * np.mean(machine.predict(valid.astype(np.float64)) != valid_labels)
+            expected.append({"C": C, "gamma": gamma, "validation_error_percent": pytest.approx(error, abs=1e-9)})
+    result = grid_search(train, train_labels, valid, valid_labels, C_values=C_VALUES, gamma_values=GAMMA_VALUES)
+    assert result.grid == expected
+    errors = [point["validation_error_percent"] for point in result.grid]
+    assert len(set(errors)) > 3
+    best = result.grid[int(np.argmin(errors))]
+    assert (result.C, result.gamma, result.validation_error_percent) == tuple(best.values())
+
+
+def test_grid_search_adds_up_the_decisions_of_one_image():
+    train, train_labels, valid, valid_labels = split_digits()
+    # Every image is seen once more, as the one seven places before it.
+    rows = np.concatenate([np.arange(500), np.arange(500)[::-1]])
+    views = np.concatenate([valid, np.roll(valid, 7, axis=0)[::-1]])
+    grid = {"C_values": [1.0, 10.0], "gamma_values": [0.02, 0.2]}
+    result = grid_search(train, train_labels, views, valid_labels, valid_rows=rows, **grid)
+    for point in result.grid:
+        classifier = RBFClassifier(point["C"], point["gamma"]).fit(train, train_labels)
+        expected = evaluate_classifier(classifier, [(views, rows)], valid_labels).test_error_percent
+        assert point["validation_error_percent"] == expected
+    alone = grid_search(train, train_labels, valid, valid_labels, **grid)
+    assert [point["validation_error_percent"] for point in alone.grid] != [
+        point["validation_error_percent"] for point in result.grid
+    ]
+
+
+def test_grid_search_chooses_the_first_of_equals():
+    features = np.repeat(np.eye(3, dtype=np.float32) * 5, 4, axis=0)
+    labels = np.repeat([3, 7, 9], 4)
+    result = grid_search(features, labels, features, labels, C_values=[4.0, 2.0], gamma_values=[0.3, 0.1])
+    assert [point["validation_error_percent"] for point in result.grid] == [0.0] * 4
+    assert (result.C, result.gamma) == (4.0, 0.3)
+
+
+def test_grid_search_reports_progress():
+    train, train_labels, valid, valid_labels = split_digits()
+    three = train_labels < 3
+    known = valid_labels < 3
+    steps = []
+    grid_search(
+        train[three],
+        train_labels[three],
+        valid[known],
+        valid_labels[known],
+        C_values=[1.0, 2.0],
+        gamma_values=[0.02, 0.2],
+        progress=lambda done, total: steps.append((done, total)),
+    )
+    assert steps == [(done, 12) for done in range(1, 13)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"C_values": []}, "at least one value"),
+        ({"gamma_values": []}, "at least one value"),
+        ({"C_values": [1.0, 0.0]}, "C is 0.0"),
+        ({"gamma_values": [-0.02]}, "gamma is -0.02"),
+        ({"valid_features": np.zeros((500, 59), dtype=np.float32)}, "59 columns, the training features 60"),
+        ({"valid_features": np.full((500, 60), np.nan, dtype=np.float32)}, "validation features have NaN"),
+        ({"train_features": np.full((500, 60), np.nan, dtype=np.float32)}, "training features have NaN"),
+        ({"train_labels": np.zeros(500, dtype=int)}, "all of class 0"),
+        ({"valid_labels": np.full(500, 12)}, "validation images have class 12"),
+    ],
+)
+def test_grid_search_refuses_what_cannot_be_searched(change, message):
+    train, train_labels, valid, valid_labels = split_digits()
+    arguments = {
+        "train_features": train,
+        "train_labels": train_labels,
+        "valid_features": valid,
+        "valid_labels": valid_labels,
+        "C_values": [1.0],
+        "gamma_values": [0.02],
+    }
+    with pytest.raises(InputError, match=message):
+        grid_search(**(arguments | change))
+
+
+def operands(left, right, centre, dtype, scale):
+    return (
+        svm.left_operand(left, centre, dtype, BACKEND),
+        svm.right_operand(right, centre, dtype, BACKEND, scale=scale),
+    )
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-14)])
+def test_kernels_of_digits_are_those_of_scipy(dtype, tolerance):
+    pixels, _ = digits(200)
+    left, right = pixels[:120], pixels[80:]
+    centre = pixels.mean(axis=0, dtype=np.float64)
+    squares = cdist(left.astype(np.float64), right.astype(np.float64), "sqeuclidean")
+    pair = operands(left, right, centre, dtype, 0.02)
+    assert pair[0].dtype == pair[1].dtype == dtype
+    np.testing.assert_allclose(svm.rbf_kernel(*pair, BACKEND), np.exp(-0.02 * squares), atol=tolerance)
+    distances = svm.negative_distances(*operands(left, right, centre, dtype, 1.0), BACKEND)
+    np.testing.assert_allclose(distances, -squares, atol=500 * tolerance)
+    assert distances.max() <= 0
+
+
+def two_islands(gamma, exponent):
+    """Points in two narrow groups, γ|x|² = `exponent` away from their common centre."""
+    random = np.random.default_rng(4)
+    middle = np.sqrt(exponent / gamma / 50) * np.repeat([1.0, -1.0], 100)[:, None] * np.ones(50)
+    return middle + random.normal(0, 0.3, (200, 50)), np.zeros(50)
+
+
+def test_float32_is_used_where_the_kernel_is_good_to_1e_5():
+    gamma = 0.02
+    points, centre = two_islands(gamma, 0.95 * svm.LARGEST_FLOAT32_EXPONENT)
+    points *= np.sqrt(svm.LARGEST_FLOAT32_EXPONENT / gamma / np.sum(points**2, axis=1).max()) * (1 - 1e-9)
+    assert svm.product_dtype(points, centre, gamma, BACKEND) is np.float32
+    expected = np.exp(-gamma * cdist(points, points, "sqeuclidean"))
+    result = svm.rbf_kernel(*operands(points, points, centre, np.float32, gamma), BACKEND)
+    np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
+def test_points_far_from_the_centre_are_computed_in_float64():
+    gamma = 0.02
+    points, centre = two_islands(gamma, 1e4)
+    dtype = svm.product_dtype(points, centre, gamma, BACKEND)
+    expected = np.exp(-gamma * cdist(points, points, "sqeuclidean"))
+    result = svm.rbf_kernel(*operands(points, points, centre, dtype, gamma), BACKEND)
+    np.testing.assert_allclose(result, expected, atol=1e-10)
+    narrow = svm.rbf_kernel(*operands(points, points, centre, np.float32, gamma), BACKEND)
+    assert np.abs(narrow - expected).max() > 1e-4
+
+
+def device_digits():
+    features, labels = sigmoid_features(600, 40)
+    return features[:400], labels[:400], features[400:], labels[400:]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_the_classifier_does_not_mix_devices(device, there):
+    place = device.asarray if there else np.asarray
+    train, labels, test, _ = device_digits()
+    expected = RBFClassifier().fit(train, labels)
+    classifier = RBFClassifier(backend=device).fit(place(train), labels)
+    np.testing.assert_array_equal(classifier.support_, expected.support_)
+    np.testing.assert_array_equal(classifier.dual_coefficients_, expected.dual_coefficients_)
+    decisions = classifier.decision_pairs(place(test))
+    np.testing.assert_array_equal(decisions, expected.decision_pairs(test))
+    np.testing.assert_array_equal(classifier.predict(place(test)), expected.predict(test))
+    for result in (decisions, classifier.support_vectors_, classifier.predict(place(test))):
+        assert isinstance(result, np.ndarray)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_error_and_grid_search_do_not_mix_devices(device, there):
+    place = device.asarray if there else np.asarray
+    train, labels, test, test_labels = device_digits()
+    settings = {"C_values": [1.0, 10.0], "gamma_values": [0.02, 0.2]}
+    expected = grid_search(train, labels, test, test_labels, **settings)
+    result = grid_search(place(train), labels, place(test), test_labels, **settings, backend=device)
+    assert result == expected
+    expected_error = classify(train, labels, test, test_labels)
+    assert classify(place(train), labels, place(test), test_labels, backend=device) == expected_error

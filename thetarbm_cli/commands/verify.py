@@ -11,7 +11,7 @@ from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_
 from thetarbm_cli.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from thetarbm_cli.measures.theorem import Check
+    from thetarbm_cli.measures.theory import Check
 
 
 @click.command("verify")
@@ -26,7 +26,7 @@ def command(session: Session, rotations: int, size: int, as_json: bool) -> int:
     measured deviation is shown. Exit code 1 if an exact claim fails.
     """
     from thetarbm_cli.data.samples import sample_digits
-    from thetarbm_cli.measures.theorem import verify
+    from thetarbm_cli.measures.theory import verify
 
     checks = verify(sample_digits(1000, size), rotations=rotations, on_check=None if as_json else _show)
     passed = all(check.passed for check in checks)

@@ -1,1 +1,1 @@
-"""What is measured on features: the RBF-SVM's error, the γ-score, the theorem."""
+"""Measures of features: the error of an RBF-SVM, the γ-score, the paper's mathematics in numbers."""

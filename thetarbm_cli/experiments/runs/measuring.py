@@ -15,10 +15,8 @@ from thetarbm_cli.experiments.runs.images import RunData
 from thetarbm_cli.experiments.runs.memory import refuse_too_large, svm_bytes
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.runs.training import perturbed_orientations
-from thetarbm_cli.measures.classification import judge
 from thetarbm_cli.measures.gamma import GammaScore, gamma_score
-from thetarbm_cli.measures.grid_search import grid_search
-from thetarbm_cli.measures.svm import RBFClassifier
+from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
 from thetarbm_cli.models.images import OrientedImageRBM
 from thetarbm_cli.models.rbm import RBM
 
@@ -87,7 +85,7 @@ def measure_error(subject: Subject, *, own_pair: bool, search: bool) -> dict[str
         with subject.watch(f"SVM, C = {C:g}, γ = {gamma:g}") as progress:
             progress(0, len(test[0]))
             classifier = RBFClassifier(C, gamma, subject.backend).fit(train_features, train_labels)
-            result = judge(classifier, test_pairs.parts(subject.model, progress), test[1])
+            result = evaluate_classifier(classifier, test_pairs.parts(subject.model, progress), test[1])
         return asdict(result)
 
     if own_pair:

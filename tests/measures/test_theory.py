@@ -7,14 +7,14 @@ import scipy.sparse
 from thetarbm_cli.data.samples import sample_digits
 from thetarbm_cli.imaging.operators import rotation_operators
 from thetarbm_cli.imaging.rotation import Rotations
-from thetarbm_cli.measures import theorem
-from thetarbm_cli.measures.theorem import Check, verify
+from thetarbm_cli.measures import theory
+from thetarbm_cli.measures.theory import Check, verify
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("UPDATES", 10), ("HIDDEN", 12), ("BATCH", 50)):
-        monkeypatch.setattr(theorem, name, value)
+        monkeypatch.setattr(theory, name, value)
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +25,8 @@ def digits() -> np.ndarray:
 @pytest.fixture(scope="module")
 def checks(digits: np.ndarray) -> dict[tuple[str, str], Check]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theorem, "UPDATES", 10)
-        patch.setattr(theorem, "HIDDEN", 12)
+        patch.setattr(theory, "UPDATES", 10)
+        patch.setattr(theory, "HIDDEN", 12)
         return {(check.rotation, check.name.split(":")[0]): check for check in verify(digits, rotations=5)}
 
 
@@ -53,20 +53,20 @@ def test_lemma_is_about_every_pair_of_slices() -> None:
     turns = Rotations(6, 4, "permutation")
     matrix = np.random.default_rng(0).standard_normal((3, 36)).astype(np.float32)
     tensor = np.stack([turns.turn_by(matrix, s) for s in range(4)])
-    assert theorem._lemma(tensor, turns) == 0
+    assert theory._lemma(tensor, turns) == 0
     for s in range(4):
         disturbed = tensor.copy()
         disturbed[s, 1, 7] += 0.25
-        assert theorem._lemma(disturbed, turns) == pytest.approx(0.25)
+        assert theory._lemma(disturbed, turns) == pytest.approx(0.25)
 
 
 def test_lemma_holds_after_real_training_with_momentum(digits: np.ndarray) -> None:
     orientations = np.arange(200) % 5
-    model = theorem._trained(digits, orientations, 5, "permutation", "full")
+    model = theory._trained(digits, orientations, 5, "permutation", "full")
     assert model.momentum == 0.9
     assert len(model.history_) == 1
     # Training has moved the weights: the lemma is not about initial values alone.
-    start = theorem.ThetaRBM(
+    start = theory.ThetaRBM(
         12, tensor="full", rotations=5, rotation="permutation", epochs=0, standardise=False, backend="numpy"
     ).fit(digits, orientations=orientations)
     assert np.abs(model.tensor_ - start.tensor_).max() > 0.01
@@ -79,11 +79,11 @@ def test_lemma_holds_after_real_training_with_momentum(digits: np.ndarray) -> No
 
 def test_theorem_is_broken_by_slices_that_are_not_turned_copies(digits: np.ndarray) -> None:
     orientations = np.arange(200) % 5
-    model = theorem._trained(digits, orientations, 5, "permutation", "full")
+    model = theory._trained(digits, orientations, 5, "permutation", "full")
     turns = Rotations(12, 5, "permutation")
-    assert theorem._theorem(model, digits, orientations, turns) < 1e-5
+    assert theory._theorem(model, digits, orientations, turns) < 1e-5
     model.weights_[2] += 0.05 * np.random.default_rng(0).standard_normal(model.weights_[2].shape).astype(np.float32)
-    assert theorem._theorem(model, digits, orientations, turns) > 0.01
+    assert theory._theorem(model, digits, orientations, turns) > 0.01
 
 
 def test_quarter_turns_of_a_square_are_exact_in_every_kind() -> None:
@@ -95,9 +95,9 @@ def test_observer_sees_every_check_in_order(digits: np.ndarray) -> None:
     seen: list[Check] = []
     assert verify(digits, rotations=3, on_check=seen.append) == seen
     assert [check.rotation for check in seen[:6]] == ["permutation"] * 6
-    assert [check.name for check in seen[:6]] == list(theorem.TOLERANCES)
+    assert [check.name for check in seen[:6]] == list(theory.TOLERANCES)
 
 
 def test_determinant_of_large_matrices_does_not_overflow() -> None:
-    assert theorem._absolute_determinant(scipy.sparse.identity(900, format="csr")) == 1
-    assert theorem._absolute_determinant(0.1 * scipy.sparse.identity(900, format="csr")) == 0
+    assert theory._absolute_determinant(scipy.sparse.identity(900, format="csr")) == 1
+    assert theory._absolute_determinant(0.1 * scipy.sparse.identity(900, format="csr")) == 0

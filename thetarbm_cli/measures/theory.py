@@ -20,15 +20,14 @@ from thetarbm_cli.measures.gamma import GammaAccumulator
 from thetarbm_cli.models import ThetaRBM
 
 EXACT = "permutation"
-# What rounding may leave of an exact claim, by its name. Lemma 1 and the group laws leave nothing at all.
-TOLERANCES = {
-    "T orthogonal: max |T T' - I|": 0.0,
-    "det T = ±1: max ||det T| - 1|": 1e-9,
-    "group: max |T_a T_b - T_(a+b)|": 0.0,
-    "Lemma 1: max |W_s' - R_θ(W_s)|": 0.0,
-    "Theorem 1: max |γ_j - 1| under the support set": 1e-5,
-    "full = tied: max |W_s - R_φs(M)|": 1e-5,
-}
+ORTHOGONAL = "T orthogonal: max |T T' - I|"
+DETERMINANT = "det T = ±1: max ||det T| - 1|"
+GROUP = "group: max |T_a T_b - T_(a+b)|"
+LEMMA = "Lemma 1: max |W_s' - R_θ(W_s)|"
+THEOREM = "Theorem 1: max |γ_j - 1| under the support set"
+FULL_IS_TIED = "full = tied: max |W_s - R_φs(M)|"
+# What rounding may leave of an exact claim. Lemma 1 and the group laws leave nothing at all.
+TOLERANCES = {ORTHOGONAL: 0.0, DETERMINANT: 1e-9, GROUP: 0.0, LEMMA: 0.0, THEOREM: 1e-5, FULL_IS_TIED: 1e-5}
 HIDDEN, UPDATES, BATCH, TESTED = 100, 50, 100, 1000
 # Half the paper's rate: with nearest-pixel rotations the full form diverges at 0.01, as nothing pulls back what
 # the turned gradients of other slices add to a slice.
@@ -73,32 +72,26 @@ def verify(
 
 
 def _claims(images: NDArray[np.float32], size: int, rotations: int, kind: str) -> Iterator[tuple[str, float]]:
-    names = iter(TOLERANCES)
+    """Measure one claim after the other under one kind of rotation."""
     operators = rotation_operators(size, rotations, kind)
     identity = scipy.sparse.identity(size * size, dtype=np.float32, format="csr")
-    yield next(names), max(_largest(T @ T.T - identity) for T in operators)
-    yield next(names), max(abs(_absolute_determinant(T) - 1) for T in operators)
-    yield (
-        next(names),
-        max(
-            _largest(operators[a] @ operators[b] - operators[(a + b) % rotations])
-            for a in range(rotations)
-            for b in range(a, rotations)
-        ),
-    )
+    yield ORTHOGONAL, max(_largest(T @ T.T - identity) for T in operators)
+    yield DETERMINANT, max(abs(_absolute_determinant(T) - 1) for T in operators)
+    pairs = ((a, b) for a in range(rotations) for b in range(a, rotations))
+    yield GROUP, max(_largest(operators[a] @ operators[b] - operators[(a + b) % rotations]) for a, b in pairs)
     orientations = np.arange(len(images)) % rotations
     full = _trained(images, orientations, rotations, kind, "full")
-    turns = Rotations(size, rotations, kind)
-    yield next(names), _lemma(full.tensor_, turns)
-    yield next(names), _theorem(full, images[:TESTED], orientations[:TESTED], turns)
+    support = Rotations(size, rotations, kind)
+    yield LEMMA, _lemma(full.tensor_, support)
+    yield THEOREM, _theorem(full, images[:TESTED], orientations[:TESTED], support)
     tied = _trained(images, orientations, rotations, kind, "tied")
-    yield next(names), float(np.abs(full.tensor_ - tied.tensor_).max())
+    yield FULL_IS_TIED, float(np.abs(full.tensor_ - tied.tensor_).max())
 
 
 def _trained(
     images: NDArray[np.float32], orientations: NDArray[np.int64], rotations: int, kind: str, tensor: str
 ) -> ThetaRBM:
-    """A θ-RBM after `UPDATES` updates of real training with momentum, on raw pixels.
+    """Train a θ-RBM by `UPDATES` real updates with momentum, on raw pixels.
 
     Standardisation within an orientation is the paper's practice but not in its proofs: it is left out here. For the
     same reason orientations are given: the claims are about the learning rule, not about their estimation.
