@@ -10,8 +10,8 @@ import click
 
 from thetarbm_cli.cli import COMMANDS, COMPLETION_VARIABLE, root
 from thetarbm_cli.experiments.runs.settings import PERTURBED_MODELS, DataSettings, Perturbation
-from thetarbm_cli.imaging.operators import KINDS as ROTATIONS
 from thetarbm_cli.imaging.orientation import BINNINGS, OPERATORS, WEIGHTINGS
+from thetarbm_cli.imaging.rotation import KINDS as ROTATIONS
 from thetarbm_cli.models.catalogue import MODELS, defaults_of, preset_of
 from thetarbm_cli.models.learning import SPARSITY_FORMS, VISIBLE_SAMPLINGS
 from thetarbm_cli.models.theta import INITIALS, TENSORS

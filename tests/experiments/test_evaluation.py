@@ -20,7 +20,7 @@ from thetarbm_cli.experiments.runs.measuring import Progress, as_plain
 from thetarbm_cli.experiments.runs.recorded import checked_record, model_of
 from thetarbm_cli.experiments.runs.settings import resolve
 from thetarbm_cli.experiments.runs.training import perturbed_orientations
-from thetarbm_cli.imaging.operators import rotation_matrix
+from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.measures.gamma import GammaScore
 from thetarbm_cli.models.rbm import RBM
 

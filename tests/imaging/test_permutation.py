@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.operators import rotation_operators
-from thetarbm_cli.imaging.permutation import cyclic_permutation, mean_displacement
-from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.imaging.permutation import cyclic_permutation
+from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
 
 
 def power(step, exponent):
@@ -69,20 +68,8 @@ def test_turns_that_map_the_grid_onto_itself_are_exact(size, rotations, exponent
     np.testing.assert_array_equal(turned[moved], expected[moved])
 
 
-@pytest.mark.parametrize("size", [2, 3, 5, 14, 28, 29, 40])
-def test_quarter_turns_have_no_displacement(size):
-    assert mean_displacement(size, 4) == pytest.approx(0, abs=1e-9)
-    assert mean_displacement(size, 2) == pytest.approx(0, abs=1e-9)
-
-
-@pytest.mark.parametrize("size", [14, 16, 28, 29, 32, 50])
-@pytest.mark.parametrize(("rotations", "bound"), [(8, 0.35), (9, 0.56), (36, 0.62)])
-def test_pixels_land_near_their_true_place(size, rotations, bound):
-    assert 0 < mean_displacement(size, rotations) <= bound
-
-
-@pytest.mark.parametrize(("size", "rotations"), [(5, 9), (9, 36), (28, 9), (29, 8)])
-def test_displacement_is_measured_from_the_true_place(size, rotations):
+def displacements(size, rotations):
+    """Distances between P^j p and p rotated by j·360°/S, for the pixels p that P moves and all powers j."""
     step, centre = cyclic_permutation(size, rotations), (size - 1) / 2
     distances = []
     for pixel in np.flatnonzero(step != np.arange(size * size)):
@@ -95,8 +82,24 @@ def test_displacement_is_measured_from_the_true_place(size, rotations):
             true_row = centre - radius * math.sin(true_angle)
             true_column = centre + radius * math.cos(true_angle)
             distances.append(math.dist(divmod(int(landed), size), (true_row, true_column)))
-    assert mean_displacement(size, rotations) == pytest.approx(np.mean(distances), rel=1e-9)
-    assert max(distances) < 2.5
+    return distances
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 14, 28, 29, 40])
+@pytest.mark.parametrize("rotations", [2, 4])
+def test_quarter_turns_have_no_displacement(size, rotations):
+    assert max(displacements(size, rotations)) == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize("size", [14, 16, 28, 29, 32, 50])
+@pytest.mark.parametrize(("rotations", "bound"), [(8, 0.35), (9, 0.56), (36, 0.62)])
+def test_pixels_land_near_their_true_place(size, rotations, bound):
+    assert 0 < np.mean(displacements(size, rotations)) <= bound
+
+
+@pytest.mark.parametrize(("size", "rotations"), [(5, 9), (9, 36), (28, 9), (29, 8)])
+def test_no_pixel_lands_far_from_its_true_place(size, rotations):
+    assert max(displacements(size, rotations)) < 2.5
 
 
 def test_what_is_left_over_lies_on_the_rim():
@@ -108,8 +111,8 @@ def test_what_is_left_over_lies_on_the_rim():
 
 
 def test_it_turns_digits_as_the_bilinear_rotation_does(digits):
-    exact = Rotations(28, 9, "permutation").turn_all_ways(digits[:50])
-    smooth = Rotations(28, 9).turn_all_ways(digits[:50])
+    exact = Rotations(28, 9, "permutation").rotate_all(digits[:50])
+    smooth = Rotations(28, 9).rotate_all(digits[:50])
     for s in range(9):
         likeness = [np.corrcoef(x, y)[0, 1] for x, y in zip(exact[s], smooth[s], strict=True)]
         assert np.mean(likeness) > 0.9
@@ -119,7 +122,6 @@ def test_it_turns_digits_as_the_bilinear_rotation_does(digits):
 def test_a_group_larger_than_the_disc_moves_nothing():
     for size, rotations in ((1, 9), (2, 5), (5, 36), (28, 617)):
         np.testing.assert_array_equal(cyclic_permutation(size, rotations), np.arange(size * size))
-        assert mean_displacement(size, rotations) == 0
     assert (cyclic_permutation(28, 616) != np.arange(784)).sum() == 616
 
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from skimage.transform import rotate
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.operators import KINDS, rotation_matrix, rotation_operators, there_and_back_operators
-from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_matrix, rotation_operators, round_trip_operators
 
 
 def random_images(count, size, seed=0):
@@ -88,20 +87,20 @@ def test_turn_is_the_product_row_by_row(kind, size, rotations):
     dense = [operator.toarray().astype(np.float64) for operator in rotation_operators(size, rotations, kind)]
     forth = np.stack([dense[s] @ x for s, x in zip(indices, images, strict=True)])
     back = np.stack([dense[s].T @ x for s, x in zip(indices, images, strict=True)])
-    np.testing.assert_allclose(turns.turn(images, indices), forth, atol=1e-6)
-    np.testing.assert_allclose(turns.turn(images, indices, transpose=True), back, atol=1e-6)
+    np.testing.assert_allclose(turns.rotate(images, indices), forth, atol=1e-6)
+    np.testing.assert_allclose(turns.rotate(images, indices, transpose=True), back, atol=1e-6)
     for s in range(rotations):
-        np.testing.assert_allclose(turns.turn_by(images, s), images @ dense[s].T, atol=1e-6)
-        np.testing.assert_allclose(turns.turn_by(images, s, transpose=True), images @ dense[s], atol=1e-6)
-    for s, turned in enumerate(turns.turn_each_way(images)):
+        np.testing.assert_allclose(turns.rotate_by(images, s), images @ dense[s].T, atol=1e-6)
+        np.testing.assert_allclose(turns.rotate_by(images, s, transpose=True), images @ dense[s], atol=1e-6)
+    for s, turned in enumerate(turns.rotate_each(images)):
         assert turned.flags.c_contiguous
-        np.testing.assert_array_equal(turned, turns.turn_by(images, s))
-    all_ways = turns.turn_all_ways(images)
+        np.testing.assert_array_equal(turned, turns.rotate_by(images, s))
+    all_ways = turns.rotate_all(images)
     assert all_ways.shape == (rotations, 1000, size * size)
     np.testing.assert_allclose(all_ways, [images @ matrix.T for matrix in dense], atol=1e-6)
     assert all_ways.dtype == np.float32
     assert all_ways.flags.c_contiguous
-    assert turns.turn(images, indices).flags.c_contiguous
+    assert turns.rotate(images, indices).flags.c_contiguous
 
 
 @given(
@@ -116,8 +115,8 @@ def test_transpose_is_the_adjoint(size, rotations, kind, count, seed):
     turns = Rotations(size, rotations, kind)
     left, right = random_images(count, size, seed), random_images(count, size, seed + 100)
     indices = np.random.default_rng(seed).integers(0, rotations, count)
-    forth = np.sum(turns.turn(left, indices) * right, dtype=np.float64)
-    back = np.sum(left * turns.turn(right, indices, transpose=True), dtype=np.float64)
+    forth = np.sum(turns.rotate(left, indices) * right, dtype=np.float64)
+    back = np.sum(left * turns.rotate(right, indices, transpose=True), dtype=np.float64)
     assert math.isclose(forth, back, rel_tol=1e-5, abs_tol=1e-6)
 
 
@@ -126,7 +125,7 @@ def test_offset_is_added_to_every_angle():
     for s, operator in enumerate(shifted):
         np.testing.assert_array_equal(operator.toarray(), rotation_matrix(8, 40.0 * s + 20).toarray())
     image = random_images(1, 8)
-    turned = Rotations(8, 9, offset=20.0).turn_by(image, 2)
+    turned = Rotations(8, 9, offset=20.0).rotate_by(image, 2)
     np.testing.assert_allclose(turned[0], rotation_matrix(8, 100) @ image[0], atol=1e-6)
 
 
@@ -135,14 +134,14 @@ def test_images_that_are_sorted_are_turned_as_any_others(kind):
     images, indices = random_images(500, 6), np.random.default_rng(2).integers(0, 5, 500)
     turns, order = Rotations(6, 5, kind), np.argsort(indices, kind="stable")
     for transpose in (False, True):
-        in_order = turns.turn(images[order], indices[order], transpose=transpose)
-        np.testing.assert_array_equal(in_order, turns.turn(images, indices, transpose=transpose)[order])
+        in_order = turns.rotate(images[order], indices[order], transpose=transpose)
+        np.testing.assert_array_equal(in_order, turns.rotate(images, indices, transpose=transpose)[order])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("rotations", [1, 4, 9])
 def test_there_and_back_is_the_product_and_nothing_for_an_exact_turn(kind, rotations):
-    products = there_and_back_operators(6, rotations, kind)
+    products = round_trip_operators(6, rotations, kind)
     for operator, product in zip(rotation_operators(6, rotations, kind), products, strict=True):
         dense = operator.toarray()
         expected = dense.T @ dense
@@ -150,8 +149,8 @@ def test_there_and_back_is_the_product_and_nothing_for_an_exact_turn(kind, rotat
             assert product is None
         else:
             np.testing.assert_allclose(product.toarray(), expected, atol=1e-6)
-    assert there_and_back_operators(6, rotations, "permutation") == (None,) * rotations
-    assert there_and_back_operators(6, rotations, kind) is products
+    assert round_trip_operators(6, rotations, "permutation") == (None,) * rotations
+    assert round_trip_operators(6, rotations, kind) is products
 
 
 def test_operators_are_built_once():
@@ -167,13 +166,13 @@ def test_a_device_gives_what_the_host_gives(device, kind):
     images, indices = random_images(30, 6), np.arange(30) % 5
     there = device.backend.asarray(images)
     for transpose in (False, True):
-        result = device.backend.to_host(device.turn(there, indices, transpose=transpose))
-        np.testing.assert_array_equal(result, host.turn(images, indices, transpose=transpose))
-        result = device.backend.to_host(device.turn_by(there, 3, transpose=transpose))
-        np.testing.assert_array_equal(result, host.turn_by(images, 3, transpose=transpose))
-    result = device.backend.to_host(device.turn_all_ways(there))
-    np.testing.assert_array_equal(result, host.turn_all_ways(images))
-    for turned, expected in zip(device.turn_each_way(there), host.turn_all_ways(images), strict=True):
+        result = device.backend.to_host(device.rotate(there, indices, transpose=transpose))
+        np.testing.assert_array_equal(result, host.rotate(images, indices, transpose=transpose))
+        result = device.backend.to_host(device.rotate_by(there, 3, transpose=transpose))
+        np.testing.assert_array_equal(result, host.rotate_by(images, 3, transpose=transpose))
+    result = device.backend.to_host(device.rotate_all(there))
+    np.testing.assert_array_equal(result, host.rotate_all(images))
+    for turned, expected in zip(device.rotate_each(there), host.rotate_all(images), strict=True):
         np.testing.assert_array_equal(device.backend.to_host(turned), expected)
 
 
@@ -195,16 +194,16 @@ def test_wrong_rotations_are_refused():
 def test_wrong_images_and_indices_are_refused():
     turns = Rotations(3, 4)
     with pytest.raises(InputError, match=r"\(N, 9\)"):
-        turns.turn(np.zeros((2, 8), dtype=np.float32), [0, 0])
+        turns.rotate(np.zeros((2, 8), dtype=np.float32), [0, 0])
     with pytest.raises(InputError, match=r"\(N, 9\)"):
-        turns.turn_all_ways(np.zeros((2, 3, 3), dtype=np.float32))
+        turns.rotate_all(np.zeros((2, 3, 3), dtype=np.float32))
     images = np.zeros((2, 9), dtype=np.float32)
     for indices in ([0], [0.0, 1.0], [[0, 1]]):
         with pytest.raises(InputError, match="one integer index"):
-            turns.turn(images, indices)
+            turns.rotate(images, indices)
     for indices in ([0, 4], [-1, 0]):
         with pytest.raises(InputError, match=r"outside 0\.\.3"):
-            turns.turn(images, indices)
+            turns.rotate(images, indices)
     for index in (-1, 4):
         with pytest.raises(InputError, match=r"outside 0\.\.3"):
-            turns.turn_by(images, index)
+            turns.rotate_by(images, index)

@@ -7,27 +7,27 @@ from hypothesis import strategies as st
 
 from tests.measures.digits import digits
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.operators import rotation_matrix
+from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.measures.gamma import GammaAccumulator, gamma_score
 
 
-def score(original, turned, chunk=None):
+def score(original, rotated, chunk=None):
     accumulator = GammaAccumulator(original.shape[1])
     chunk = chunk or len(original)
     for start in range(0, len(original), chunk):
         rows = slice(start, start + chunk)
-        accumulator.add(original[rows], turned[:, rows])
+        accumulator.add(original[rows], rotated[:, rows])
     return accumulator.result()
 
 
-def naive(original, turned):
+def naive(original, rotated):
     """γ_j as the paper writes it, one image and one unit at a time."""
-    rotations, images, units = turned.shape
+    rotations, images, units = rotated.shape
     gammas, bounded, above, below = [], [], 0.0, 0.0
     for j in range(units):
         h = [float(original[i, j]) for i in range(images)]
-        mu = [sum(float(turned[s, i, j]) for s in range(rotations)) / rotations for i in range(images)]
-        copies = [float(turned[s, i, j]) for s in range(rotations) for i in range(images)]
+        mu = [sum(float(rotated[s, i, j]) for s in range(rotations)) / rotations for i in range(images)]
+        copies = [float(rotated[s, i, j]) for s in range(rotations) for i in range(images)]
         variances = []
         for values in (h, mu, copies):
             centre = math.fsum(values) / len(values)
@@ -43,14 +43,14 @@ def noise(images, units, rotations, seed=0):
     random = np.random.default_rng(seed)
     identity = random.random((images, units))
     original = identity + 0.3 * random.random((images, units))
-    turned = identity + 0.5 * random.random((rotations, images, units))
-    return original.astype(np.float32), turned.astype(np.float32)
+    rotated = identity + 0.5 * random.random((rotations, images, units))
+    return original.astype(np.float32), rotated.astype(np.float32)
 
 
 def test_is_the_equation_of_the_paper():
-    original, turned = noise(30, 5, 4)
-    gammas, ratio, bounded = naive(original, turned)
-    result = score(original, turned, chunk=7)
+    original, rotated = noise(30, 5, 4)
+    gammas, ratio, bounded = naive(original, rotated)
+    result = score(original, rotated, chunk=7)
     np.testing.assert_allclose(result.per_unit, gammas, rtol=1e-12)
     assert result.mean == pytest.approx(np.mean(gammas), rel=1e-12)
     assert result.ratio_of_sums == pytest.approx(ratio, rel=1e-12)
@@ -59,10 +59,10 @@ def test_is_the_equation_of_the_paper():
 
 
 def test_variances_are_those_of_numpy():
-    original, turned = noise(500, 8, 9)
-    wide = turned.astype(np.float64)
+    original, rotated = noise(500, 8, 9)
+    wide = rotated.astype(np.float64)
     expected = wide.mean(axis=0).var(axis=0) / original.astype(np.float64).var(axis=0)
-    np.testing.assert_allclose(score(original, turned, 64).per_unit, expected, rtol=1e-12)
+    np.testing.assert_allclose(score(original, rotated, 64).per_unit, expected, rtol=1e-12)
 
 
 def test_a_feature_that_ignores_rotation_has_one():
@@ -77,8 +77,8 @@ def test_a_feature_that_ignores_rotation_has_one():
 def test_independent_noise_has_one_over_the_rotations():
     random = np.random.default_rng(3)
     original = random.random((4000, 40), dtype=np.float32)
-    turned = random.random((9, 4000, 40), dtype=np.float32)
-    result = score(original, turned, 500)
+    rotated = random.random((9, 4000, 40), dtype=np.float32)
+    result = score(original, rotated, 500)
     # The relative error of a variance of n values is about √(2/n); 40 units make it smaller still.
     assert result.mean == pytest.approx(1 / 9, abs=0.002)
     assert result.bounded == pytest.approx(1 / 9, abs=0.002)
@@ -91,9 +91,9 @@ def test_independent_noise_has_one_over_the_rotations():
     seed=st.integers(0, 1000),
 )
 def test_scale_and_shift_of_a_unit_do_not_matter(scale, shift, seed):
-    original, turned = (part.astype(np.float64) for part in noise(40, 3, 5, seed))
-    expected = score(original, turned, 16)
-    result = score(original * scale + shift, turned * scale + shift, 16)
+    original, rotated = (part.astype(np.float64) for part in noise(40, 3, 5, seed))
+    expected = score(original, rotated, 16)
+    result = score(original * scale + shift, rotated * scale + shift, 16)
     # Moving by 1e7 times the unit's spread costs seven of sixteen digits of the features themselves.
     np.testing.assert_allclose(result.per_unit, expected.per_unit, rtol=1e-6)
     assert result.bounded == pytest.approx(expected.bounded, rel=1e-6)
@@ -102,41 +102,41 @@ def test_scale_and_shift_of_a_unit_do_not_matter(scale, shift, seed):
 @settings(max_examples=30, deadline=None)
 @given(chunk=st.integers(1, 70))
 def test_chunks_do_not_matter(chunk):
-    original, turned = noise(61, 4, 3)
-    expected = score(original, turned)
-    result = score(original, turned, chunk)
+    original, rotated = noise(61, 4, 3)
+    expected = score(original, rotated)
+    result = score(original, rotated, chunk)
     np.testing.assert_allclose(result.per_unit, expected.per_unit, rtol=1e-12)
     assert result.bounded == pytest.approx(expected.bounded, rel=1e-12)
     assert result.ratio_of_sums == pytest.approx(expected.ratio_of_sums, rel=1e-12)
 
 
 def test_chunks_may_grow_and_shrink():
-    original, turned = noise(60, 4, 3)
+    original, rotated = noise(60, 4, 3)
     accumulator = GammaAccumulator(4)
     for rows in (slice(0, 5), slice(5, 30), slice(30, 31), slice(31, 60)):
-        accumulator.add(original[rows], turned[:, rows])
-    np.testing.assert_allclose(accumulator.result().per_unit, score(original, turned).per_unit, rtol=1e-12)
+        accumulator.add(original[rows], rotated[:, rows])
+    np.testing.assert_allclose(accumulator.result().per_unit, score(original, rotated).per_unit, rtol=1e-12)
 
 
 def test_sorted_images_lose_no_digits():
     # The mean drifts from chunk to chunk by far more than the spread within one.
-    original, turned = noise(400, 2, 3)
+    original, rotated = noise(400, 2, 3)
     drift = np.linspace(0, 1e5, 400)[:, None]
-    original, turned = original + drift, turned + drift
-    gammas, ratio, _ = naive(original, turned)
-    result = score(original, turned, 10)
+    original, rotated = original + drift, rotated + drift
+    gammas, ratio, _ = naive(original, rotated)
+    result = score(original, rotated, 10)
     np.testing.assert_allclose(result.per_unit, gammas, rtol=1e-11)
     assert result.ratio_of_sums == pytest.approx(ratio, rel=1e-11)
 
 
 def test_dead_units_are_counted_and_left_out():
-    original, turned = noise(100, 6, 4)
-    alive = score(original[:, [0, 2, 5]], turned[:, :, [0, 2, 5]])
+    original, rotated = noise(100, 6, 4)
+    alive = score(original[:, [0, 2, 5]], rotated[:, :, [0, 2, 5]])
     original[:, 1] = 0.0
     original[:, 3] = 0.7
     original[:, 4] = 1.0
     original[::3, 4] = np.nextafter(np.float32(1), np.float32(0))  # saturated: the last bit flickers
-    result = score(original, turned, 30)
+    result = score(original, rotated, 30)
     assert result.dead_units == 3
     np.testing.assert_array_equal(np.isnan(result.per_unit), [False, True, False, True, True, False])
     assert result.mean == pytest.approx(alive.mean, rel=1e-12)
@@ -145,11 +145,11 @@ def test_dead_units_are_counted_and_left_out():
 
 
 def test_a_unit_of_tiny_values_is_alive():
-    original, turned = noise(50, 2, 3)
+    original, rotated = noise(50, 2, 3)
     tiny = np.float32(1e-18)
-    result = score(original * tiny, turned * tiny)
+    result = score(original * tiny, rotated * tiny)
     assert result.dead_units == 0
-    np.testing.assert_allclose(result.per_unit, score(original, turned).per_unit, rtol=1e-5)
+    np.testing.assert_allclose(result.per_unit, score(original, rotated).per_unit, rtol=1e-5)
 
 
 def test_all_dead_is_not_a_number():
@@ -167,11 +167,11 @@ def test_copies_that_do_not_vary_have_zero():
 
 
 def test_features_are_not_changed():
-    original, turned = noise(20, 3, 2)
-    before = original.copy(), turned.copy()
-    score(original, turned)
+    original, rotated = noise(20, 3, 2)
+    before = original.copy(), rotated.copy()
+    score(original, rotated)
     np.testing.assert_array_equal(original, before[0])
-    np.testing.assert_array_equal(turned, before[1])
+    np.testing.assert_array_equal(rotated, before[1])
 
 
 def test_turns_the_images_and_asks_the_model_again():
@@ -182,10 +182,10 @@ def test_turns_the_images_and_asks_the_model_again():
     def features_of(batch):
         return np.tanh(batch @ weights)
 
-    turned = np.stack(
+    rotated = np.stack(
         [features_of((rotation_matrix(28, 360 * s / 5 + 11) @ images.T).T.astype(np.float32)) for s in range(5)]
     )
-    expected, ratio, bounded = naive(features_of(images), turned)
+    expected, ratio, bounded = naive(features_of(images), rotated)
     steps = []
     result = gamma_score(
         features_of,
@@ -235,30 +235,30 @@ def test_refuses_what_cannot_be_measured(change, message):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("where", ["original", "turned"])
+@pytest.mark.parametrize("where", ["original", "rotated"])
 def test_features_that_are_not_finite_are_refused(value, where):
-    original, turned = noise(20, 3, 2)
+    original, rotated = noise(20, 3, 2)
     if where == "original":
         original[4, 1] = value
         original[5, 1] = -value
     else:
-        turned[1, 4, 1] = value
-        turned[1, 5, 1] = -value
+        rotated[1, 4, 1] = value
+        rotated[1, 5, 1] = -value
     with pytest.raises(InputError, match="have NaN or infinite"):
-        score(original, turned)
+        score(original, rotated)
 
 
 def test_shapes_must_fit():
-    original, turned = noise(20, 3, 2)
+    original, rotated = noise(20, 3, 2)
     accumulator = GammaAccumulator(3)
     with pytest.raises(InputError, match="at least 2 images, there are none"):
         accumulator.result()
     with pytest.raises(InputError, match="3 units got features of the shape"):
-        accumulator.add(original[:, :2], turned[:, :, :2])
+        accumulator.add(original[:, :2], rotated[:, :, :2])
     with pytest.raises(InputError, match="at least one rotation"):
         accumulator.add(original, [])
-    with pytest.raises(InputError, match="turned images have features of the shape"):
-        accumulator.add(original, turned[:, :10])
+    with pytest.raises(InputError, match="rotated images have features of the shape"):
+        accumulator.add(original, rotated[:, :10])
 
 
 def test_the_gamma_score_does_not_mix_devices(device):

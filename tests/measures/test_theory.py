@@ -5,8 +5,7 @@ import pytest
 import scipy.sparse
 
 from thetarbm_cli.data.samples import sample_digits
-from thetarbm_cli.imaging.operators import rotation_operators
-from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
 from thetarbm_cli.measures import theory
 from thetarbm_cli.measures.theory import Check, verify
 
@@ -52,7 +51,7 @@ def test_values_of_the_group_laws_by_dense_matrices(checks: dict[tuple[str, str]
 def test_lemma_is_about_every_pair_of_slices() -> None:
     turns = Rotations(6, 4, "permutation")
     matrix = np.random.default_rng(0).standard_normal((3, 36)).astype(np.float32)
-    tensor = np.stack([turns.turn_by(matrix, s) for s in range(4)])
+    tensor = np.stack([turns.rotate_by(matrix, s) for s in range(4)])
     assert theory._lemma(tensor, turns) == 0
     for s in range(4):
         disturbed = tensor.copy()

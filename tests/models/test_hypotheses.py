@@ -50,9 +50,9 @@ def test_hypotheses_equal_a_loop_over_images_and_bins(smoothing: float) -> None:
             is_peak = histogram[s] >= histogram[s - 1] and histogram[s] > histogram[(s + 1) % 24]
             if is_peak and histogram[s] >= np.float32(0.8) * histogram.max() and s != dominant[row]:
                 expected.append((row, s))
-    rows, orientations = estimator.hypotheses(images, 0.8)
+    rows, orientations = estimator.candidate_orientations(images, 0.8)
     assert list(zip(rows.tolist(), orientations.tolist(), strict=True)) == expected
-    alone = estimator.hypotheses(images, 1.0)
+    alone = estimator.candidate_orientations(images, 1.0)
     np.testing.assert_array_equal(alone[0], np.arange(31))
     np.testing.assert_array_equal(alone[1], dominant)
 

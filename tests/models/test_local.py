@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.operators import rotation_matrix
+from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.models import RBM, LocalThetaRBM
 from thetarbm_cli.models.grid import FieldGrid
 
@@ -139,7 +139,7 @@ def test_reconstruction_is_the_mean_of_the_fields_turned_forth() -> None:
         count[top : top + 4, left : left + 4] += 1
         for image in range(3):
             total[image, top : top + 4, left : left + 4] += means[9 * image + place].reshape(4, 4)
-    expected = model._turning().turn((total / count).reshape(3, 64).astype(np.float32), index)
+    expected = model._turning().rotate((total / count).reshape(3, 64).astype(np.float32), index)
     np.testing.assert_allclose(model.reconstruct(images), expected, rtol=1e-4, atol=1e-5)
     assert aligned.shape == images.shape
 

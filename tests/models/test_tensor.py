@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.models.exact import turns
 from tests.models.placed import placed
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.imaging.operators import rotation_operators
 from thetarbm_cli.imaging.permutation import cyclic_permutation
+from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import ThetaRBM
 from thetarbm_cli.models.groups import Groups
 from thetarbm_cli.models.tensor import TensorInteraction

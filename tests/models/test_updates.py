@@ -9,7 +9,7 @@ from scipy.special import expit
 from tests.models.exact import turns
 from tests.models.naive import NaiveTrainer
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.imaging.operators import rotation_operators
+from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.estimator import host_state
 from thetarbm_cli.models.learning import Learning

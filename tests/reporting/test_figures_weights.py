@@ -12,8 +12,8 @@ from tests.experiments.runs import parts_of, place_of, run_of
 from tests.reporting.figured import SUITE
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.recorded import model_of
-from thetarbm_cli.imaging.operators import rotation_matrix
 from thetarbm_cli.imaging.orientation import OrientationEstimator
+from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.models.rbm import RBM
 from thetarbm_cli.reporting.figures import FigureContext, FigureMissing, draw, figure_context, make, missing_lines
 from thetarbm_cli.reporting.figures.orientations import follows_turns

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.benchmarks.timing import Job
-from thetarbm_cli.imaging.operators import rotation_operators
+from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import ThetaRBM
 from thetarbm_cli.models.rbm import RBM
 

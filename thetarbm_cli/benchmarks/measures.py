@@ -44,7 +44,7 @@ def rotation_comparison(images: Images) -> Comparison:
     size = int(np.sqrt(images.shape[1]))
     turns = Rotations(size, 9)
     stack = images.reshape(-1, size, size)
-    return compare(lambda: [rotate(image, 40) for image in stack], lambda: turns.turn_by(images, 1), 3)
+    return compare(lambda: [rotate(image, 40) for image in stack], lambda: turns.rotate_by(images, 1), 3)
 
 
 def gamma_comparison(train: Images, images: Images, hidden: int) -> Comparison:

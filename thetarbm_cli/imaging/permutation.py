@@ -4,9 +4,9 @@ A rotation of a pixel grid by 40° is not a permutation, and so its powers are n
 inscribed disc are gathered into orbits of length S, and the permutation P moves each pixel to the next one of
 its orbit. So P^S = I and PP' = I hold to the last bit, and with them Lemma 1 of the paper.
 
-An orbit has a place q, and its k-th pixel p_k should be at q turned by k·360°/S. Two steps alternate until
+An orbit has a place q, and its k-th pixel p_k should be at q rotated by k·360°/S. Two steps alternate until
 nothing improves: match the pixels with the places of all orbits (linear assignment), and move each q to the
-mean of its pixels turned back. Both lower the same sum: the squared distance between P^j p and p turned
+mean of its pixels rotated back. Both lower the same sum: the squared distance between P^j p and p rotated
 by j·360°/S, over all moved pixels p and all powers j.
 
 Places are complex numbers, right + i·up from the centre.
@@ -32,11 +32,11 @@ _MAX_ROUNDS = 30
 
 @lru_cache(maxsize=64)
 def cyclic_permutation(size: int, rotations: int) -> NDArray[np.int64]:
-    """Find the permutation P that stands for a counter-clockwise turn by 360°/S.
+    """Find the permutation P that stands for a counter-clockwise rotation by 360°/S.
 
     Inside the inscribed disc all orbits have length S. Fixed are: the pixels outside of the disc, the middle
     pixel of an odd size, and the fewer than S pixels left over, which are taken from the disc's rim. With
-    fewer than S pixels in the disc P is the identity. The turns that map the grid onto itself are exact:
+    fewer than S pixels in the disc P is the identity. The rotations that map the grid onto itself are exact:
     P^(S/2) is the half turn for even S, P^(S/4) the quarter turn if 4 divides S.
 
     Parameters
@@ -49,14 +49,14 @@ def cyclic_permutation(size: int, rotations: int) -> NDArray[np.int64]:
     Returns
     -------
     (V,) int64 array, read-only
-        The place each pixel moves to: ``turned[..., permutation] = image``.
+        The place each pixel moves to: ``rotated[..., permutation] = image``.
     """
     if size < 1:
         raise InputError(f"the side of an image must be at least 1 pixel, not {size}")
     if rotations < 1:
         raise InputError(f"the number of rotations must be at least 1, not {rotations}")
     destination = np.arange(size * size)
-    exact = math.gcd(rotations, 4)  # how many of the turns map the grid onto itself
+    exact = math.gcd(rotations, 4)  # how many of the rotations map the grid onto itself
     steps = rotations // exact  # an orbit is `steps` pixels and their exact turns
     wedge = _wedge(size, exact)
     orbits = wedge.size // steps
@@ -73,33 +73,6 @@ def cyclic_permutation(size: int, rotations: int) -> NDArray[np.int64]:
             start = stop
     destination.flags.writeable = False
     return destination
-
-
-def mean_displacement(size: int, rotations: int) -> float:
-    """Measure how far pixels land from their true place.
-
-    Parameters
-    ----------
-    size, rotations : int
-        As in `cyclic_permutation`.
-
-    Returns
-    -------
-    float
-        The distance in pixels between P^j p and p turned by j·360°/S, mean over the pixels p that P moves and
-        the powers j = 1 … S−1; 0 if P moves nothing.
-    """
-    step = cyclic_permutation(size, rotations)
-    start = np.flatnonzero(step != np.arange(step.size))
-    if start.size == 0:
-        return 0.0
-    places = _places(size)
-    landed, total = start, 0.0
-    for power in range(1, rotations):
-        landed = step[landed]
-        true = places[start] * np.exp(2j * np.pi * power / rotations)
-        total += float(np.abs(places[landed] - true).mean())
-    return total / (rotations - 1)
 
 
 def _places(size: int) -> NDArray[np.complex128]:

@@ -1,6 +1,8 @@
-"""Images turned by the operators T_θ of a support set φ_s = 360°·s/S, on the host or on a device.
+"""Rotations of the pixel grid as sparse operators T_θ (the paper's R_θ(A) = A T_θ'), on the host or on a device.
 
-The operators are built once and brought to the device once; batches of images are turned by sparse products.
+A flattened image x is rotated counter-clockwise about its centre by ``T_θ @ x``. What falls outside the frame is lost
+and what comes in is zero. The operators of a support set φ_s = 360°·s/S are built once and brought to the device once;
+batches of images are rotated by sparse products.
 """
 
 from __future__ import annotations
@@ -8,21 +10,118 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from thetarbm_cli.backend import Array, Backend, NumpyBackend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.operators import rotation_operators
+from thetarbm_cli.imaging.permutation import cyclic_permutation
 
-# Images in one sparse product. On the host few enough that a block and its turned copy stay in the
+KINDS = ("bilinear", "replicated", "nearest", "permutation")
+
+# Images in one sparse product. On the host few enough that a block and its rotated copy stay in the
 # processor's cache, and no power of two, whose rows would share their places there; a device wants large products.
 _HOST_BLOCK = 120
 _DEVICE_BLOCK = 4096
+
+
+def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.sparse.csr_matrix:
+    """Build T_θ, which rotates a flattened square image counter-clockwise about its centre.
+
+    Parameters
+    ----------
+    size : int
+        Side of the image; V = size².
+    degrees : float
+        The angle θ. Multiples of 90° give exact permutations of the pixels.
+    kind : {"bilinear", "replicated", "nearest"}
+        ``bilinear`` is ``skimage.transform.rotate(order=1, mode="constant")`` as a matrix; ``replicated`` has
+        the border repeated outside instead of zeros; ``nearest`` takes one pixel for each. A ``permutation``
+        exists only for a whole support set: see `rotation_operators`.
+
+    Returns
+    -------
+    (V, V) float32 CSR matrix
+    """
+    _check_size(size)
+    if not math.isfinite(degrees):
+        raise InputError(f"the angle of a rotation must be a finite number of degrees, not {degrees}")
+    if kind not in KINDS or kind == "permutation":
+        raise InputError(f"a single rotation cannot be of kind {kind!r}: choose bilinear, replicated or nearest")
+    row, column = _source_places(size, degrees)
+    if kind == "nearest":
+        corners = [(np.floor(row + 0.5), np.floor(column + 0.5), np.ones(size * size))]
+    else:
+        top, left = np.floor(row), np.floor(column)
+        down, right = row - top, column - left
+        corners = [
+            (top, left, (1 - down) * (1 - right)),
+            (top, left + 1, (1 - down) * right),
+            (top + 1, left, down * (1 - right)),
+            (top + 1, left + 1, down * right),
+        ]
+    target = np.tile(np.arange(size * size), len(corners))
+    rows, columns, weights = (np.concatenate(parts) for parts in zip(*corners, strict=True))
+    if kind == "replicated":
+        rows, columns = rows.clip(0, size - 1), columns.clip(0, size - 1)
+    keep = (weights > 0) & (rows >= 0) & (rows < size) & (columns >= 0) & (columns < size)
+    source = (rows[keep] * size + columns[keep]).astype(np.int64)
+    return _matrix(size, target[keep], source, weights[keep])
+
+
+@lru_cache(maxsize=64)
+def rotation_operators(
+    size: int, rotations: int, kind: str = "bilinear", offset: float = 0.0
+) -> tuple[scipy.sparse.csr_matrix, ...]:
+    """Build T_{φ_s + offset} for s = 0 … S−1; the same arguments give the same matrices (do not change them).
+
+    Parameters
+    ----------
+    size : int
+        Side of the image; V = size².
+    rotations : int
+        S, the number of angles φ_s = 360°·s/S.
+    kind : {"bilinear", "replicated", "nearest", "permutation"}
+        ``permutation`` gives the powers of one exact cyclic permutation P: T_a T_b = T_{a+b}, T_s' T_s = I.
+    offset : float
+        Degrees added to every angle (the γ-score uses 20°). A permutation has no such angles: 0 only.
+
+    Returns
+    -------
+    S float32 CSR matrices of shape (V, V)
+    """
+    _check_size(size)
+    if rotations < 1:
+        raise InputError(f"the number of rotations must be at least 1, not {rotations}")
+    if kind not in KINDS:
+        raise InputError(f"unknown kind of rotation {kind!r}: choose one of {', '.join(KINDS)}")
+    if kind != "permutation":
+        angles = (360.0 * index / rotations + offset for index in range(rotations))
+        return tuple(rotation_matrix(size, angle, kind) for angle in angles)
+    if offset != 0:
+        raise InputError(f"rotations by permutation exist only at the φ_s: the offset must be 0, not {offset}")
+    step = cyclic_permutation(size, rotations)
+    source = np.arange(size * size)
+    target = source
+    operators = []
+    for _ in range(rotations):
+        operators.append(_matrix(size, target, source, np.ones(size * size)))
+        target = step[target]
+    return tuple(operators)
+
+
+@lru_cache(maxsize=64)
+def round_trip_operators(
+    size: int, rotations: int, kind: str = "bilinear"
+) -> tuple[scipy.sparse.csr_matrix | None, ...]:
+    """Build T_s'T_s for s = 0 … S−1, None where it is the identity; parameters as in `rotation_operators`."""
+    identity = scipy.sparse.identity(size * size, dtype=np.float32, format="csr")
+    products = (operator.T.tocsr() @ operator for operator in rotation_operators(size, rotations, kind))
+    return tuple(None if abs(product - identity).max() == 0 else product for product in products)
 
 
 @dataclass(frozen=True)
@@ -44,7 +143,7 @@ class Rotations:
     --------
     >>> import numpy as np
     >>> quarter_turns = Rotations(size=2, rotations=4)
-    >>> quarter_turns.turn(np.array([[1, 2, 3, 4]], dtype=np.float32), [1])
+    >>> quarter_turns.rotate(np.array([[1, 2, 3, 4]], dtype=np.float32), [1])
     array([[2., 4., 1., 3.]], dtype=float32)
     """
 
@@ -68,18 +167,18 @@ class Rotations:
         return tuple(self.backend.sparse(operator.T.tocsr()) for operator in self._on_host())
 
     def bring(self) -> None:
-        """Bring the operators to the device now instead of with the first turn."""
+        """Bring the operators to the device now instead of with the first rotation."""
         _ = self.operators
 
-    def turn(self, images: Array, indices: ArrayLike, transpose: bool = False) -> Array:
-        """Turn each image by its own rotation: T_{s_i} x_i (or T'_{s_i} x_i), one product a group.
+    def rotate(self, images: Array, indices: ArrayLike, transpose: bool = False) -> Array:
+        """Rotate each image by its own rotation: T_{s_i} x_i (or T'_{s_i} x_i), one product a group.
 
         Parameters
         ----------
         images : (N, V) float32 array on the device
         indices : (N,) integers on the host, each in 0 … S−1
         transpose : bool
-            Whether to apply T' (for a permutation: turn back).
+            Whether to apply T' (for a permutation: rotate back).
 
         Returns
         -------
@@ -88,11 +187,11 @@ class Rotations:
         self._check_images(images)
         index = np.asarray(indices)
         if index.shape != (images.shape[0],) or (index.size and index.dtype.kind not in "iu"):
-            raise InputError(f"turn needs one integer index for each of the {images.shape[0]} images")
+            raise InputError(f"rotate needs one integer index for each of the {images.shape[0]} images")
         if index.size and (index.min() < 0 or index.max() >= self.rotations):
             raise InputError(f"an orientation index lies outside 0..{self.rotations - 1}")
         operators = self.transposed if transpose else self.operators
-        turned = self.backend.xp.empty(images.shape, dtype=np.float32)
+        rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
         order = np.argsort(index, kind="stable")
         ends = np.cumsum(np.bincount(index.astype(np.int64), minlength=self.rotations)).tolist()
         for operator, start, stop in zip(operators, [0, *ends], ends, strict=False):
@@ -101,11 +200,11 @@ class Rotations:
                 # Of sorted images a block is a slice, which is read and written without lists of places.
                 sliced = chosen[-1] - chosen[0] == chosen.size - 1
                 block = slice(chosen[0], chosen[-1] + 1) if sliced else self.backend.asarray(chosen)
-                turned[block] = (operator @ images[block].T).T
-        return turned
+                rotated[block] = (operator @ images[block].T).T
+        return rotated
 
-    def turn_by(self, images: Array, index: int, transpose: bool = False) -> Array:
-        """Turn all images by one rotation: T_s x_i (or T'_s x_i).
+    def rotate_by(self, images: Array, index: int, transpose: bool = False) -> Array:
+        """Rotate all images by one rotation: T_s x_i (or T'_s x_i).
 
         Parameters
         ----------
@@ -122,18 +221,18 @@ class Rotations:
         self._check_images(images)
         if not 0 <= index < self.rotations:
             raise InputError(f"orientation index {index} lies outside 0..{self.rotations - 1}")
-        turned = self.backend.xp.empty(images.shape, dtype=np.float32)
-        self._apply((self.transposed if transpose else self.operators)[index], images, turned)
-        return turned
+        rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
+        self._apply((self.transposed if transpose else self.operators)[index], images, rotated)
+        return rotated
 
-    def turn_all_ways(self, images: Array, out: Array | None = None) -> Array:
-        """Turn all images by all rotations.
+    def rotate_all(self, images: Array, out: Array | None = None) -> Array:
+        """Rotate all images by all rotations.
 
         Parameters
         ----------
         images : (N, V) float32 array on the device
         out : (S, N, V) float32 array on the device, optional
-            Where to write the turned images.
+            Where to write the rotated images.
 
         Returns
         -------
@@ -143,12 +242,12 @@ class Rotations:
         if out is None:
             out = self.backend.xp.empty((self.rotations, *images.shape), dtype=np.float32)
         for block, columns in self._columns(images):
-            for turned, operator in zip(out, self.operators, strict=True):
-                turned[block] = (operator @ columns).T
+            for rotated, operator in zip(out, self.operators, strict=True):
+                rotated[block] = (operator @ columns).T
         return out
 
-    def turn_each_way(self, images: Array) -> Iterator[Array]:
-        """Turn all images by one rotation after the other, as `turn_by` does, in one array.
+    def rotate_each(self, images: Array) -> Iterator[Array]:
+        """Rotate all images by one rotation after the other, as `rotate_by` does, in one array.
 
         Parameters
         ----------
@@ -160,11 +259,11 @@ class Rotations:
         """
         self._check_images(images)
         blocks = list(self._columns(images))
-        turned = self.backend.xp.empty(images.shape, dtype=np.float32)
+        rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
         for operator in self.operators:
             for block, columns in blocks:
-                turned[block] = (operator @ columns).T
-            yield turned
+                rotated[block] = (operator @ columns).T
+            yield rotated
 
     def _columns(self, images: Array) -> Iterator[tuple[slice, Array]]:
         """Blocks of images (N, V) as columns (V, n), each with the slice of its rows."""
@@ -195,3 +294,29 @@ class Rotations:
                 f"rotations of {self.size}×{self.size} images need an array of shape (N, {self.size**2}), "
                 f"not {tuple(images.shape)}"
             )
+
+
+def _check_size(size: int) -> None:
+    if size < 1:
+        raise InputError(f"the side of an image must be at least 1 pixel, not {size}")
+
+
+def _source_places(size: int, degrees: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give, for each pixel of the rotated image, the row and column it comes from: two (V,) arrays."""
+    quarters, rest = divmod(degrees % 360.0, 90.0)
+    # The quarter turns are exact, so that multiples of 90° land on pixels and not beside them.
+    cosine, sine = math.cos(math.radians(rest)), math.sin(math.radians(rest))
+    for _ in range(int(quarters) % 4):
+        cosine, sine = -sine, cosine
+    centre = (size - 1) / 2
+    row, column = np.divmod(np.arange(size * size), size)
+    down, right = row - centre, column - centre
+    return cosine * down + sine * right + centre, cosine * right - sine * down + centre
+
+
+def _matrix(
+    size: int, target: NDArray[np.int64], source: NDArray[np.int64], weights: NDArray[np.float64]
+) -> scipy.sparse.csr_matrix:
+    """Build the float32 (V, V) matrix that adds ``weights`` times pixel ``source`` to pixel ``target``."""
+    shape = (size * size, size * size)
+    return scipy.sparse.csr_matrix((weights.astype(np.float32), (target, source)), shape=shape)

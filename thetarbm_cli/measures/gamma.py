@@ -76,14 +76,14 @@ class GammaAccumulator:
         self._rounding = 0.0
         self._room: Array | None = None
 
-    def add(self, original: Array, turned: Iterable[Array]) -> None:
+    def add(self, original: Array, rotated: Iterable[Array]) -> None:
         """Take in one chunk of images.
 
         Parameters
         ----------
         original : (n, H) array
             Features h_j(x).
-        turned : iterable of S' arrays (n, H)
+        rotated : iterable of S' arrays (n, H)
             Features h_j(T_s x) of the same images, for each rotation. One is asked for after the other, and
             `original` is done with before the first, so all may share one buffer.
 
@@ -100,9 +100,9 @@ class GammaAccumulator:
         wide[...] = original
         self._originals.add(wide)
         copies = 0
-        for features in turned:
+        for features in rotated:
             if features.shape != shape:
-                raise InputError(f"turned images have features of the shape {features.shape}, originals {shape}")
+                raise InputError(f"rotated images have features of the shape {features.shape}, originals {shape}")
             wide[...] = features
             if copies:
                 total += wide
@@ -169,10 +169,10 @@ def gamma_score(
     Parameters
     ----------
     features_of : callable (n, V) array -> (n, H) array
-        The model's transform, with whatever it does to an image first: a turned image's orientation is
+        The model's transform, with whatever it does to an image first: a rotated image's orientation is
         estimated again. It gets and returns arrays of the backend.
     images : (N, V) float32 array
-        Square images, row-major; only `chunk` of them are held in turned form at a time.
+        Square images, row-major; only `chunk` of them are held in rotated form at a time.
     size : int
         Side of an image; V = size².
     rotations : int
@@ -201,13 +201,13 @@ def gamma_score(
     if len(images) < 2:
         raise InputError(f"the γ-score needs at least 2 images, there are {len(images)}")
     device = NumpyBackend() if backend is None else backend
-    turns = Rotations(size, rotations, kind, offset, device)
+    support = Rotations(size, rotations, kind, offset, device)
     units = features_of(device.asarray(images[:1], dtype=np.float32)).shape[1]
     accumulator = GammaAccumulator(units, device)
     for start in range(0, len(images), chunk):
         batch = device.asarray(images[start : start + chunk], dtype=np.float32)
-        turned = (features_of(copies) for copies in turns.turn_each_way(batch))
-        accumulator.add(features_of(batch), turned)
+        rotated = (features_of(copies) for copies in support.rotate_each(batch))
+        accumulator.add(features_of(batch), rotated)
         if progress is not None:
             progress(start + len(batch), len(images))
     return accumulator.result()

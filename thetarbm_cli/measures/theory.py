@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from thetarbm_cli.imaging.operators import KINDS, rotation_operators
-from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_operators
 from thetarbm_cli.measures.gamma import GammaAccumulator
 from thetarbm_cli.models import ThetaRBM
 
@@ -112,24 +111,26 @@ def _trained(
     return model.fit(images[rows], orientations=orientations[rows])
 
 
-def _lemma(tensor: NDArray[np.float32], turns: Rotations) -> float:
+def _lemma(tensor: NDArray[np.float32], support: Rotations) -> float:
     """max over s, s' of |W_s' - R_θ(W_s)|, θ = φ_s' - φ_s."""
-    rotations = turns.rotations
+    rotations = support.rotations
     return max(
-        float(np.abs(tensor[(s + k) % rotations] - turns.turn_by(tensor[s], k)).max())
+        float(np.abs(tensor[(s + k) % rotations] - support.rotate_by(tensor[s], k)).max())
         for s in range(rotations)
         for k in range(rotations)
     )
 
 
-def _theorem(model: ThetaRBM, images: NDArray[np.float32], orientations: NDArray[np.int64], turns: Rotations) -> float:
-    """max over live units of |γ_j - 1|, for images turned by the support set itself, their r turned with them."""
+def _theorem(
+    model: ThetaRBM, images: NDArray[np.float32], orientations: NDArray[np.int64], support: Rotations
+) -> float:
+    """max over live units of |γ_j - 1|, for images rotated by the support set itself, their r moved with them."""
     accumulator = GammaAccumulator(model.hidden)
     accumulator.add(
         model.transform(images, orientations=orientations),
         (
-            model.transform(turns.turn_by(images, k), orientations=(orientations + k) % turns.rotations)
-            for k in range(turns.rotations)
+            model.transform(support.rotate_by(images, k), orientations=(orientations + k) % support.rotations)
+            for k in range(support.rotations)
         ),
     )
     return float(np.nanmax(np.abs(accumulator.result().per_unit - 1)))

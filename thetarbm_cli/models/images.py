@@ -11,9 +11,8 @@ import numpy as np
 
 from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.operators import KINDS
 from thetarbm_cli.imaging.orientation import OrientationEstimator
-from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.imaging.rotation import KINDS, Rotations
 from thetarbm_cli.models.inference import Images, Orientations
 from thetarbm_cli.models.rbm import RBM
 
@@ -146,12 +145,12 @@ class OrientedImageRBM(ImageRBM):
         orientations : (m,) array
             The dominant one of an image comes first.
         """
-        return self.orientation_estimator().hypotheses(np.asarray(X, dtype=np.float32), self.hypotheses)
+        return self.orientation_estimator().candidate_orientations(np.asarray(X, dtype=np.float32), self.hypotheses)
 
     def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
         """Images turned by -φ_s, so that their dominant orientation is 0°."""
         index = self._orientations(images, orientations)
-        turned: Images = self._turning().turn(images, (-index) % self.rotations)
+        turned: Images = self._turning().rotate(images, (-index) % self.rotations)
         return turned
 
     def _learned_from(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:

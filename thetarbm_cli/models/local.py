@@ -145,7 +145,7 @@ class LocalThetaRBM(OrientedImageRBM):
                 seen = self.aligned(images, index)[:, self._grid().places]
                 _, mean, spread = _contrasted(np, seen, self.contrast)
                 values = values * spread + mean
-            turned: Images = self._turning().turn(self._grid().folded(values), index)
+            turned: Images = self._turning().rotate(self._grid().folded(values), index)
             return turned
 
         return self._in_chunks(X, orientations, up_and_down)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import scipy.sparse
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.imaging.operators import rotation_operators
+from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models.activation import log_sum_with_off, softmax_with_off
 from thetarbm_cli.models.groups import Groups
 from thetarbm_cli.models.interactions import Interaction

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.imaging.operators import there_and_back_operators
-from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.imaging.rotation import Rotations, round_trip_operators
 from thetarbm_cli.models.groups import Groups
 from thetarbm_cli.models.interactions import Interaction, SharedInteraction
 
@@ -29,7 +28,7 @@ class TiedInteraction(SharedInteraction):
         super().__init__(backend, parameters)
         self._there_and_back = [
             None if operator is None else backend.sparse(operator)
-            for operator in there_and_back_operators(size, rotations, kind)
+            for operator in round_trip_operators(size, rotations, kind)
         ]
 
     def field(self, hidden: Array, groups: Groups | None, out: Array | None = None) -> Array:
@@ -107,7 +106,7 @@ class TensorInteraction(Interaction):
         if self._turned is None or self._turned.shape[1] != both:
             self._turned = xp.empty((rotations, *visible.shape), dtype=visible.dtype)
         # Row d·2n + i holds T_d x_i: slice k takes d = k - s_i of each image.
-        turned = self._turns.turn_all_ways(visible, out=self._turned).reshape(rotations * both, self.pixels)
+        turned = self._turns.rotate_all(visible, out=self._turned).reshape(rotations * both, self.pixels)
         orientations = xp.concatenate([groups.index, groups.index])
         images = xp.arange(both)
         for k in range(rotations):
@@ -134,8 +133,8 @@ class TensorInteraction(Interaction):
         canonical = xp.empty_like(visible)
         for s, rows in groups.segments:
             for both in (rows, slice(rows.start + count, rows.stop + count)):
-                canonical[both] = self._turns.turn_by(visible[both], s, transpose=True)
+                canonical[both] = self._turns.rotate_by(visible[both], s, transpose=True)
         gradient = scale * xp.matmul(hidden.T, canonical)
         increment *= keep
         for k in range(self.rotations):
-            increment[k] += self._turns.turn_by(gradient, k)
+            increment[k] += self._turns.rotate_by(gradient, k)

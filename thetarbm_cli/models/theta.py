@@ -66,7 +66,7 @@ class ThetaRBM(OrientedImageRBM):
 
     def _rotated_copies(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
         """W_s = R_{φs}(M) = M T_s' for every s."""
-        return np.ascontiguousarray(self._turning().turn_all_ways(matrix))
+        return np.ascontiguousarray(self._turning().rotate_all(matrix))
 
     def _group_count(self) -> int:
         return self.rotations
@@ -94,11 +94,11 @@ class ThetaRBM(OrientedImageRBM):
 
     def _in_frame(self, images: Images, index: Orientations) -> Images:
         """Images as the machine sees them: as they are, or (tied) T_s'x, in the frame of M."""
-        return self._turning().turn(images, index, transpose=True) if self.tensor == "tied" else images
+        return self._turning().rotate(images, index, transpose=True) if self.tensor == "tied" else images
 
     def _images_of(self, inputs: Images, groups: Orientations | None) -> Images:
         assert groups is not None
-        images = self._turning().turn(inputs, groups) if self.tensor == "tied" else inputs
+        images = self._turning().rotate(inputs, groups) if self.tensor == "tied" else inputs
         return self._unstandardised(images, groups)
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
