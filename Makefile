@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PARALLEL := -n auto --maxprocesses=4 --dist loadfile
 
-.PHONY: demo test test-slow test-kills test-memory test-lowest audit test-latex browser test-browser test-wheel reproduce smoke schema docs lint format clean
+.PHONY: demo test test-slow test-kills test-memory test-lowest audit test-latex browser test-browser test-wheel reproduce bench smoke schema docs lint format clean
 
 demo: .venv/demo.stamp
 	./scripts/demo.sh $(BIN)/thetarbm
@@ -53,6 +53,10 @@ test-wheel:
 reproduce: .venv/demo.stamp
 	$(BIN)/thetarbm run --profile paper --seeds 3 -j 2 --keep-going
 	$(BIN)/thetarbm tables
+
+# All figures of speed, in about twenty minutes on a machine that does nothing else; BENCH has the options: make bench BENCH=--quick
+bench: .venv/dev.stamp
+	$(BIN)/python -m benchmarks $(BENCH)
 
 smoke: .venv/demo.stamp
 	./scripts/smoke.sh $(BIN)/thetarbm

@@ -1,4 +1,4 @@
-"""Write the JSON Schemas: of ``experiments.yaml``, and of what each command prints with ``--json``.
+"""Write the JSON Schemas: of ``experiments.yaml``, and of what each command, and the benchmarks, print with ``--json``.
 
 ``make schema`` runs it. Each schema comes from the models that the package has anyway.
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
+from benchmarks.report import Bench
 from thetarbm_cli import storage
 from thetarbm_cli.commands.outputs import OUTPUTS
 from thetarbm_cli.experiments.suite.schema import Suite
@@ -25,7 +26,7 @@ def schema_text(model: type[BaseModel] = Suite) -> str:
 
 def schemas() -> dict[Path, str]:
     """Content of every schema by its path."""
-    models: dict[str, type[BaseModel]] = {"experiments": Suite, **OUTPUTS}
+    models: dict[str, type[BaseModel]] = {"experiments": Suite, "bench": Bench, **OUTPUTS}
     return {FOLDER / f"{name}.schema.json": schema_text(model) for name, model in models.items()}
 
 

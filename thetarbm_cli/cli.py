@@ -38,7 +38,6 @@ COMMANDS = {
     "figures": ("figures", "Figures of what was measured and learned."),
     "clean": ("clean", "Remove stale runs, or the weights."),
     "verify": ("verify", "Check the paper's lemma and theorem numerically."),
-    "bench": ("bench", "Measure speed as ratios, side by side with other libraries."),
     "info": ("info", "Versions, backend, threads, folders and what is prepared."),
 }
 

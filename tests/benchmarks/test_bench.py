@@ -1,42 +1,69 @@
-import json
-from itertools import count
+"""The benchmarks at sizes that take no time; the numbers mean nothing."""
 
+from __future__ import annotations
+
+import json
+import re
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import jsonschema
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
+from threadpoolctl import threadpool_info
 
-from thetarbm_cli.benchmarks import timing
-from thetarbm_cli.benchmarks.epochs import epoch_of, literal_theta_epoch
-from thetarbm_cli.benchmarks.goals import Ratio, Sizes
-from thetarbm_cli.benchmarks.machine import describe_machine
-from thetarbm_cli.benchmarks.parts import Part
-from thetarbm_cli.benchmarks.payoffs import Payoff
-from thetarbm_cli.benchmarks.peers import choose_peers, left_out_peers
-from thetarbm_cli.benchmarks.ratios import measure_ratios
-from thetarbm_cli.benchmarks.report import bench_report, write_report
-from thetarbm_cli.benchmarks.scaling import Scaling, measure_scaling
+from benchmarks import epochs, scaling, timing
+from benchmarks.__main__ import main
+from benchmarks.epochs import Sizes
+from benchmarks.report import REST, Part, Payoff, Ratio, conclusions
+from thetarbm_cli.data.prepared import Prepared
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models import ThetaRBM
 
-SMALL = Sizes(
-    images=300,
-    hidden=10,
+ROOT = Path(__file__).parents[2]
+TINY = Sizes(
+    images=600,
+    hidden=5,
     rounds=1,
-    svm_epochs=1,
-    svm_tested=50,
-    oriented=50,
-    rotated_by_peer=5,
-    gamma_images=60,
     fine_rotations=12,
+    svm_epochs=1,
+    svm_tested=20,
+    oriented=50,
+    rotated_by_peer=2,
+    gamma_images=40,
+    gamma_parts=20,
 )
 
 
-def test_a_ratio_is_the_median_over_rounds_of_jobs_that_take_turns(monkeypatch):
-    clock = count()
-    calls = []
-    # Every reading of the clock is one tick; the job reads it twice more, so it takes 3 ticks and the base 1.
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(clock)))
+@pytest.fixture
+def bench(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Call ``python -m benchmarks --quick`` in this process."""
+    monkeypatch.setattr(Sizes, "quick", lambda: TINY)
+    monkeypatch.setattr(scaling, "epoch_cost", lambda images, at, rounds: (at["hidden"] ** 2.0, 1.0))
+    monkeypatch.setattr(scaling, "cores", lambda: 1)
 
-    def job():
+    def call(*arguments: str) -> Result:
+        folders = ["--data-dir", str(data_dir), "--results", str(tmp_path / "results")]
+        return CliRunner().invoke(main, ["--quick", *folders, *arguments])
+
+    return call
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A clock of which every reading is one tick."""
+    ticks = count()
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: float(next(ticks)))
+    return ticks
+
+
+def test_a_ratio_is_the_median_over_rounds_of_jobs_that_take_turns(clock: Any) -> None:
+    calls = []
+
+    def job() -> None:
+        # Two more readings, so that it takes 3 ticks.
         calls.append("job")
         next(clock), next(clock)
 
@@ -48,102 +75,161 @@ def test_a_ratio_is_the_median_over_rounds_of_jobs_that_take_turns(monkeypatch):
     assert calls == ["job", "base"] * 2
 
 
-def test_a_goal_is_met_on_its_own_side():
-    assert Ratio("a", 1.2, 1.25, at_most=True).met
-    assert not Ratio("a", 1.3, 1.25, at_most=True).met
-    assert Ratio("b", 21.0, 20.0, at_most=False).met
-    assert not Ratio("b", 19.0, 20.0, at_most=False).met
+def test_parts_are_shares_of_the_whole_and_leave_the_rest(clock: Any) -> None:
+    def ticks(number: int) -> timing.Job:
+        return lambda: [next(clock) for _ in range(number - 1)]
+
+    parts = Part.all_of("job", timing.shares(ticks(16), {"small": ticks(2), "large": ticks(10)}, rounds=3))
+    assert [(part.name, part.share) for part in parts] == [("large", 0.625), ("small", 0.125), (REST, 0.25)]
 
 
-def test_a_figure_of_two_jobs_tells_their_times():
-    compared = timing.Comparison(seconds=4.5, base_seconds=0.5, ratio=9.0)
-    assert Ratio.of("a", compared, 2.0, at_most=False) == Ratio("a", 9.0, 2.0, False, note="4.5 s / 0.5 s")
-    nine = Ratio.of("a", compared, 1.25, at_most=True, parts=9, note="few")
-    assert nine == Ratio("a", 1.0, 1.25, True, note="4.5 s / (9 × 0.5 s), few")
+def test_a_goal_is_met_on_its_own_side_and_a_figure_has_its_two_times() -> None:
+    assert [Ratio.of("a", value, 1.25, at_most=True).met for value in (1.2, 1.3)] == [True, False]
+    assert [Ratio.of("b", value, 20.0).met for value in (21.0, 19.0)] == [True, False]
+    times = timing.Comparison(seconds=4.5, base_seconds=0.5, ratio=9.0)
+    assert Ratio.compared("a", times, 2.0).note == "4.5 s / 0.5 s"
+    nine = Ratio.compared("a", times, 1.25, at_most=True, parts=9, note="few")
+    assert (nine.value, nine.note) == (1.0, "4.5 s / (9 × 0.5 s), few")
 
 
-def test_the_literal_version_trains_the_same_machine(mnist_rot):
-    """Random numbers differ, so weights do; but the reconstructions get better alike."""
+def test_the_literal_version_trains_the_same_model(mnist_rot: Prepared) -> None:
+    """Random numbers differ, so weights do; but after eight epochs the reconstructions are alike."""
     images = mnist_rot.part("train")[0][:500]
     errors = []
-    for kind in (epoch_of, literal_theta_epoch):
+    for literal in (False, True):
         model = ThetaRBM(20, tensor="full", sparsity=None, backend="numpy")
         trainer = model.trainer(images)
-        model.trainer = lambda _, trainer=trainer: trainer
         state = trainer.start()
-        trainer.start = lambda state=state: state
-        job = kind(model, images)
-        for _ in range(8):
-            job()
-        model._set_parameters(state.parameters)
-        standardised = model._standardised(images, model._orientations(images, None))
-        again = model._standardised(model.reconstruct(images), model._orientations(images, None))
-        errors.append(float(((standardised - again) ** 2).mean()))
+        if literal:
+            assert trainer.orientations is not None
+            job = epochs.literal_epoch(
+                model, trainer.inputs, trainer.orientations, state.parameters, state.increments["weights"]
+            )
+            for _ in range(8):
+                job()
+            trainer.run(state, 1)
+        else:
+            trainer.run(state, 9)
+        errors.append(state.history[-1].reconstruction_error)
     assert errors[0] < 0.95
     assert errors[0] == pytest.approx(errors[1], rel=0.05)
 
 
-def test_every_figure_of_a_small_bench_is_there_and_recorded(mnist_rot, tmp_path):
-    (train, labels), (test, _) = mnist_rot.part("train"), mnist_rot.part("test")
-    seen = []
-    ratios = measure_ratios(train, labels, test, SMALL, ["sklearn"], 1, on_ratio=seen.append)
-    assert seen == ratios
-    assert len(ratios) == 12
-    assert all(np.isfinite(ratio.value) and ratio.value > 0 for ratio in ratios)
-    by_name = {ratio.name: ratio for ratio in ratios}
+def test_batches_from_float16_are_the_same_images_in_float32(mnist_rot: Prepared) -> None:
+    images = mnist_rot.part("train")[0][:300]
+    whole, half = (epochs.batches_of(stored, 100)() for stored in (images, images.astype(np.float16)))
+    assert whole.dtype == half.dtype == np.float32
+    np.testing.assert_allclose(whole, half, atol=1e-3)
+
+
+def test_everything_is_printed_and_written(bench: Any, tmp_path: Path) -> None:
+    log = tmp_path / "run.json"
+    log.write_text(json.dumps({"done": 32, "cached": 0, "failed": 0, "seconds": 900}))
+    done = bench("--against", "sklearn", "--run-log", str(log), "--out", str(tmp_path / "bench"))
+    assert done.exit_code == 0, done.output
+    report = json.loads((tmp_path / "bench" / "bench.json").read_text(encoding="utf-8"))
+    by_name = {ratio["name"]: ratio for ratio in report["ratios"]}
+    assert len(by_name) == 13
+    assert all(ratio["value"] > 0 for ratio in report["ratios"])
+    assert by_name["one-seed reproduction, 2 cores"]["value"] == 15
     # 15 s are the goal for 50,000 images.
-    assert by_name["orientation of 50 images"].goal == 0.015
-    assert "support vectors, 50 images" in by_name["SVC.predict / our prediction"].note
-    scaling = [Scaling("images", [1, 2], [0.1, 0.2], [1.0, 2.0], 1.0), Scaling("hidden", [1, 2], [1, 2], [1, 2], 1.0)]
-    payoffs = [Payoff("batch", "200 images instead of 100", 1.05), Payoff("float16", "300 images", 0.9, 0.5)]
-    parts = [Part("RBM epoch", "sigmoid", 0.125), Part("RBM epoch", "everything else", 0.875)]
-    report = bench_report(describe_machine(1), SMALL, ratios, parts, scaling, payoffs, ["torch (not installed)"], 784)
-    assert {"name", "value", "goal", "met"} <= report["ratios"][0].keys()
-    record, page, plot = write_report(report, tmp_path / "bench")
-    assert json.loads(record.read_text()) == report
-    assert report["machine"]["threads"] == 1
-    text = page.read_text()
-    for ratio in ratios:
-        assert f"| {ratio.name} " in text
-    for words in (
-        "Left out: torch (not installed).",
-        "| hidden | 1.00 ",
-        "200 images instead of 100",
-        "scaling.png",
-        "| sigmoid ",
-    ):
-        assert words in text
-    assert report["machine"]["processor"] in text
-    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert by_name["orientation of 50 images"]["goal"] == 0.015
+    assert "support vectors, 20 images" in by_name["SVC.predict / our prediction"]["note"]
+    jobs = {of: [part for part in report["parts"] if part["of"] == of] for of in ("RBM epoch", "γ-score")}
+    assert [len(parts) for parts in jobs.values()] == [6, 8]
+    for parts in jobs.values():
+        assert sum(part["share"] for part in parts) == pytest.approx(1)
+        assert all(part["share"] > 0 for part in parts[:-1])
+    exponents = {axis["axis"]: axis["exponent"] for axis in report["scaling"]}
+    assert exponents == pytest.approx({"images": 0, "hidden": 2, "rotations": 0, "batch": 0}, abs=1e-6)
+    assert [payoff["memory"] for payoff in report["payoffs"]] == [1, 1, 0.5]
+    page = (tmp_path / "bench" / "bench.md").read_text(encoding="utf-8")
+    for ratio in report["ratios"]:
+        assert re.search(rf"^{re.escape(ratio['name'])} +{ratio['value']:.2f} ", done.stdout, re.M)
+        assert f"| {ratio['name']} " in page
+    assert re.search(r"^\| hidden +\| 2\.00 ", page, re.M)
+    for words in ("| matrix products ", "200 images instead of 100", report["machine"]["processor"]):
+        assert words in page
+    assert (tmp_path / "bench" / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_exponent_is_the_slope_of_the_logarithms(mnist_rot, monkeypatch):
-    monkeypatch.setattr(
-        "thetarbm_cli.benchmarks.scaling._epoch", lambda images, sizes, rounds: (sizes["hidden"] ** 2.0, 1.0)
-    )
-    by_axis = {axis.axis: axis for axis in measure_scaling(mnist_rot.part("train")[0])}
-    assert by_axis["hidden"].exponent == pytest.approx(2.0)
-    assert by_axis["rotations"].exponent == pytest.approx(0.0)
-    assert by_axis["images"].values == [1250, 2500, 5000, 10000]
+def test_json_is_one_object_as_its_schema_says(bench: Any) -> None:
+    done = bench("--against", "sklearn", "--json")
+    report = json.loads(done.stdout)
+    schema = json.loads((ROOT / "docs" / "schema" / "bench.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(report, schema, jsonschema.Draft202012Validator)
+    assert {"machine", "ratios", "scaling"} <= set(schema["required"])
+    assert {"name", "value", "goal", "met"} <= set(schema["$defs"]["Ratio"]["required"])
+    # What is not there is left out by name.
+    assert any(re.match(r"one-seed reproduction \(0 of \d+ runs", what) for what in report["left_out"])
+    assert [what for what in report["left_out"] if what.startswith("torch")]
+    assert all(f"left out: {what}" in done.stderr for what in report["left_out"])
 
 
-def test_epochs_of_every_size_are_measured_with_their_memory(mnist_rot):
-    scaling = measure_scaling(mnist_rot.part("train")[0][:80], rounds=1)
-    assert [axis.axis for axis in scaling] == ["images", "hidden", "rotations", "batch"]
-    for axis in scaling:
-        assert all(later == 2 * earlier for earlier, later in zip(axis.values[:-1], axis.values[1:], strict=True))
-        assert len(axis.values) == len(axis.seconds) == len(axis.peak_megabytes) == 4
-        assert min(axis.seconds) > 0
-    hidden = scaling[1].peak_megabytes
+def test_wrong_options_are_refused_before_anything_is_measured(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchmarks.__main__._measure", lambda *given: pytest.fail("measured"))
+    for arguments, name in ((["--against", "keras"], "'keras'"), (["--run-log", str(tmp_path / "none")], "none")):
+        done = bench(*arguments)
+        assert done.exit_code == 2
+        assert name in done.stderr
+    monkeypatch.setattr(epochs, "_installed", lambda name: name != "torch")
+    assert epochs.left_out_peers(["sklearn"]) == ["torch (not installed)", "learnergy"]
+    with pytest.raises(InputError, match="torch"):
+        epochs.choose_peers("torch")
+
+
+def test_epochs_of_every_size_are_measured_with_their_memory(mnist_rot: Prepared) -> None:
+    images = mnist_rot.part("train")[0][:80]
+    at = {"images": 20, "rotations": 9, "batch": 100}
+    smaller, larger = (scaling.epoch_cost(images, {**at, "hidden": hidden}, 1) for hidden in (500, 1000))
+    assert min(smaller[0], larger[0]) > 0
     # Weights, their increments and the random start: the memory grows with them.
-    assert hidden[3] - hidden[2] > 500 * 784 * 4 * 2 / 2**20
+    assert larger[1] - smaller[1] > 500 * 784 * 4 * 2 / 2**20
 
 
-def test_peers_are_chosen_by_name(monkeypatch):
-    assert "sklearn" in choose_peers(None)
-    monkeypatch.setattr("thetarbm_cli.benchmarks.peers.installed", lambda name: name != "torch")
-    assert left_out_peers(["sklearn"]) == ["torch (not installed)", "learnergy"]
-    with pytest.raises(InputError, match="the peer torch is not installed"):
-        choose_peers("torch")
-    with pytest.raises(InputError, match="unknown peer 'keras'"):
-        choose_peers("sklearn,keras")
+def test_changes_are_tried_as_far_as_the_images_reach(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "cores", lambda: 2)
+    limits = []
+    # Two threads on small products can be slow beyond measure where others use the machine.
+    monkeypatch.setattr(scaling, "with_threads", lambda job, threads: limits.append(threads) or job)
+    tried = list(scaling.measure_payoffs(mnist_rot.part("train")[0], Sizes(hidden=10, rounds=2, payoff_images=600)))
+    assert [(payoff.change, payoff.setting) for payoff in tried] == [
+        ("batch", "200 images instead of 100"),
+        ("batch", "500 images instead of 100"),
+        ("float16", "600 images"),
+        ("threads", "2 instead of 1, batch 100, 10 hidden"),
+        ("threads", "2 instead of 1, batch 500, 10 hidden"),
+        ("threads", "2 instead of 1, batch 100, 40 hidden"),
+        ("threads", "2 instead of 1, batch 500, 40 hidden"),
+    ]
+    assert all(payoff.speedup > 0 for payoff in tried)
+    assert limits == [1, 2] * 4
+
+
+def test_a_job_runs_under_its_number_of_threads_and_leaves_the_number_as_it_was() -> None:
+    def threads() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    np.zeros((2, 2)) @ np.zeros((2, 2))
+    before, during = threads(), []
+    scaling.with_threads(lambda: during.extend(threads()), 2)()
+    assert during == [2] * len(before)
+    assert threads() == before
+
+
+def test_conclusions_say_where_a_change_begins_to_pay() -> None:
+    tried = [
+        Payoff.of("batch", "200", 1.05),
+        Payoff.of("batch", "500", 1.2),
+        Payoff.of("batch", "1000", 1.3),
+        Payoff.of("float16", "10,000 images", 0.97, 0.5),
+        Payoff.of("threads", "batch 100", 0.8),
+    ]
+    assert [payoff.pays for payoff in tried] == [False, True, True, False, False]
+    batch, threads, half = conclusions(tried, 784, memory_megabytes=784 * 4)
+    assert batch == "A bigger batch pays at: 500; 1000."
+    assert "not" in threads
+    assert "0.97" in half
+    assert "1,048,576 images" in half

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
+from benchmarks.reproduction import RecordedTimes, logged_time, recorded_times
 from tests.reporting.numbers import records
-from thetarbm_cli.benchmarks.reproduction import Recorded, logged_time, recorded_times
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
@@ -26,7 +26,7 @@ def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(plac
     recorded = recorded_times(place, load_suite(shipped_path()))
     # The two controls have seed 0 alone.
     second = 110.0 * (WANTED - 2) + 120.0 * 2
-    assert recorded == Recorded(seconds={0: 120.0 * WANTED, 1: second}, runs=WANTED, wanted=WANTED)
+    assert recorded == RecordedTimes(seconds={0: 120.0 * WANTED, 1: second}, runs=WANTED, wanted=WANTED)
     ratio = recorded.ratio()
     assert ratio.value == pytest.approx(second / 2 / 60)
     assert (ratio.unit, ratio.goal, ratio.met) == ("min", 30.0, True)
@@ -36,7 +36,7 @@ def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(plac
 
 
 def test_a_part_of_the_records_gives_no_figure(place):
-    assert recorded_times(place, load_suite(shipped_path())) == Recorded({}, 0, WANTED)
+    assert recorded_times(place, load_suite(shipped_path())) == RecordedTimes({}, 0, WANTED)
     for record in records(lambda cell, column: 0.5, seeds=1)[:5]:
         place.store.save(record)
     recorded = recorded_times(place, load_suite(shipped_path()))
@@ -52,19 +52,18 @@ def test_a_log_tells_the_wall_time(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "fact"),
     [
-        ("", "does not hold what thetarbm run --json prints"),
-        ("[]", "does not hold what thetarbm run --json prints"),
-        ('{"done": 3}', "does not hold what thetarbm run --json prints"),
-        ('{"done": 3, "cached": 2, "failed": 0, "seconds": 9}', "3 runs made and 2 found or failed"),
+        (None, "run.json"),
+        ("[]", "run.json"),
+        ('{"done": 3}', "cached"),
+        ('{"done": 3, "cached": 2, "failed": 0, "seconds": 9}', "3 runs made and 2"),
         ('{"done": 0, "cached": 0, "failed": 0, "seconds": 9}', "0 runs made"),
     ],
 )
-def test_a_log_that_tells_of_something_else_is_refused(tmp_path, text, words):
+def test_a_log_of_something_else_is_refused(tmp_path, text, fact):
     log = tmp_path / "run.json"
-    log.write_text(text)
-    with pytest.raises(InputError, match=words):
+    if text is not None:
+        log.write_text(text)
+    with pytest.raises(InputError, match=fact):
         logged_time(log)
-    with pytest.raises(InputError, match="does not hold"):
-        logged_time(tmp_path / "none.json")

@@ -15,7 +15,6 @@ import pytest
 from tests.experiments.runs import MODELS, Command, run_of
 from tests.experiments.suites import FAILING, save, write_suite
 from tests.reporting.numbers import records
-from thetarbm_cli.benchmarks import ratios, scaling
 from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.commands.outputs import OUTPUTS
 from thetarbm_cli.experiments.runs import measuring
@@ -42,7 +41,6 @@ PROMISED = {
     "run": ["done cached failed seconds runs", "runs[]: run experiment state reason"],
     "status": ["due cells", "cells[]: experiment cell seeds state reason"],
     "tables": ["tables", "tables{}[]: model sparsity column mean std seeds published"],
-    "bench": ["machine ratios scaling", "ratios[]: name value goal met"],
 }
 UNALIGNED = ("test_error_percent_unaligned", "gamma_train_unaligned", "gamma_test_unaligned")
 
@@ -194,10 +192,3 @@ def test_checks(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(theory, "UPDATES", 5)
     monkeypatch.setattr(theory, "HIDDEN", 10)
     check("verify", thetarbm("verify", "--size", "8", "--rotations", "4", "--json").json)
-
-
-def test_speed(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny = ratios.Sizes(100, 5, rounds=1, svm_tested=20, oriented=20, rotated_by_peer=2, gamma_images=40)
-    monkeypatch.setattr(ratios.Sizes, "quick", lambda: tiny)
-    monkeypatch.setattr(scaling, "_epoch", lambda images, sizes, rounds: (0.5 * sizes["hidden"], 1.0))
-    check("bench", thetarbm("bench", "--quick", "--against", "sklearn", "--json").json)

@@ -53,7 +53,6 @@ COMMANDS = (
     "report",
     "verify",
     "info",
-    "bench --quick",
 )
 
 

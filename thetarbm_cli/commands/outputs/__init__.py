@@ -10,7 +10,6 @@ from pydantic import BaseModel
 
 from thetarbm_cli.commands.outputs.reports import Figures, Report, Show, Tables, Verify
 from thetarbm_cli.commands.outputs.runs import Clean, Evaluate, Info, Perturb, PrepareData, Run, Status, Train
-from thetarbm_cli.commands.outputs.speed import Bench
 
 OUTPUTS: dict[str, type[BaseModel]] = {
     "prepare-data": PrepareData,
@@ -25,6 +24,5 @@ OUTPUTS: dict[str, type[BaseModel]] = {
     "figures": Figures,
     "clean": Clean,
     "verify": Verify,
-    "bench": Bench,
     "info": Info,
 }

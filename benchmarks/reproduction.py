@@ -1,4 +1,4 @@
-"""How long the paper's tables take from nothing, for one seed on two cores."""
+"""Find how long the paper's tables take from nothing, for one seed on two cores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from thetarbm_cli.benchmarks.goals import Ratio
+from benchmarks.report import Ratio
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
 from thetarbm_cli.experiments.runs.training import Workplace
@@ -19,8 +19,8 @@ GOAL_MINUTES = 30.0
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """Times of the runs behind the tables, as their records tell them.
+class RecordedTimes:
+    """Times of the runs behind the tables, from their records.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Recorded:
     wanted: int
 
     def ratio(self) -> Ratio | None:
-        """The figure, if a seed has all its runs: they have one thread each, so two of them fill two cores.
+        """Give the figure if a seed has all its runs: they have one thread each, so two of them fill two cores.
 
         Whatever else a machine does only adds time, so the fastest seed counts; the note has all.
         """
@@ -46,7 +46,7 @@ class Recorded:
         return _ratio(min(self.seconds.values()) / CORES, note)
 
 
-def recorded_times(place: Workplace, suite: Suite) -> Recorded:
+def recorded_times(context: Workplace, suite: Suite) -> RecordedTimes:
     """Sum up the records behind Tables 1–3 and "Training on mnist", seed by seed.
 
     What is run for one seed alone, as the controls are, counts for every seed.
@@ -54,25 +54,25 @@ def recorded_times(place: Workplace, suite: Suite) -> Recorded:
     cells = [cell for cell in suite.cells("paper") if TABLES & set(cell.tables)]
     alone = [cell for cell in cells if cell.most_seeds == 1]
     several = [cell for cell in cells if cell.most_seeds != 1]
-    common = _times(place, make_plan(place, alone, seeds=1))
-    plan = make_plan(place, several, seeds=max(cell.seeds for cell in several))
+    common = _times(context, make_plan(context, alone, seeds=1))
+    plan = make_plan(context, several, seeds=max(cell.seeds for cell in several))
     seconds = {}
     for seed in sorted({run.seed for run in plan}):
-        times = common + _times(place, [run for run in plan if run.seed == seed])
+        times = common + _times(context, [run for run in plan if run.seed == seed])
         if None not in times:
             seconds[seed] = sum(time for time in times if time is not None)
-    first = common + _times(place, [run for run in plan if run.seed == 0])
-    return Recorded(seconds, sum(time is not None for time in first), len(first))
+    first = common + _times(context, [run for run in plan if run.seed == 0])
+    return RecordedTimes(seconds, sum(time is not None for time in first), len(first))
 
 
-def _times(place: Workplace, plan: Sequence[PlannedRun]) -> list[float | None]:
-    """Seconds of each run, None where there is no record."""
-    done = (place.store.load(run.run) if run.run is not None and run.state == "done" else None for run in plan)
+def _times(context: Workplace, plan: Sequence[PlannedRun]) -> list[float | None]:
+    """Read the seconds of each run, None where there is no record."""
+    done = (context.store.load(run.run) if run.run is not None and run.state == "done" else None for run in plan)
     return [None if record is None else sum(record.timings.values()) for record in done]
 
 
 def logged_time(path: Path) -> Ratio:
-    """The figure from what ``thetarbm run --json`` printed: wall time, processes and data included.
+    """Take the figure from what ``thetarbm run --json`` printed: wall time, processes and data included.
 
     Raises
     ------
@@ -80,17 +80,18 @@ def logged_time(path: Path) -> Ratio:
         If the file is not of that kind, or the runs were not all made from nothing.
     """
     try:
-        log = json.loads(path.read_text())
+        log = json.loads(path.read_text(encoding="utf-8"))
         done, others, seconds = log["done"], log["cached"] + log["failed"], float(log["seconds"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} does not hold what thetarbm run --json prints ({error})") from error
+        raise InputError(f"{path} is not the output of thetarbm run --json ({error})") from error
     if others or not done:
         raise InputError(
-            f"{path} tells of {done} runs made and {others} found or failed; "
-            "the time of a reproduction is that of all runs made in an empty results folder"
+            f"{path} has {done} runs made and {others} found or failed; "
+            "the time of a reproduction needs all runs made in an empty results folder"
         )
     return _ratio(seconds, f"wall time of {done} runs")
 
 
 def _ratio(seconds: float, note: str) -> Ratio:
-    return Ratio("one-seed reproduction, 2 cores", seconds / 60, GOAL_MINUTES, at_most=True, unit="min", note=note)
+    name = "one-seed reproduction, 2 cores"
+    return Ratio.of(name, seconds / 60, GOAL_MINUTES, at_most=True, unit="min", note=note)

@@ -1,10 +1,10 @@
-"""Side-by-side timing: two jobs alternate, so that a noisy machine disturbs both alike."""
+"""Time jobs side by side: they alternate, so that a noisy machine disturbs all alike."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Job = Callable[[], object]
@@ -19,7 +19,7 @@ class Comparison:
     seconds, base_seconds : float
         Median time of each.
     ratio : float
-        Median over the rounds of the one's time by the other's in the same round.
+        Median over the rounds of the first job's time divided by the second's in the same round.
     """
 
     seconds: float
@@ -28,7 +28,7 @@ class Comparison:
 
 
 def seconds_of(job: Job) -> float:
-    """Time of one call."""
+    """Time one call."""
     started = time.perf_counter()
     job()
     return time.perf_counter() - started
@@ -45,3 +45,11 @@ def compare(job: Job, base: Job, rounds: int, *, warm: bool = False) -> Comparis
         statistics.median(second for _, second in pairs),
         statistics.median(first / second for first, second in pairs),
     )
+
+
+def shares(whole: Job, parts: Mapping[str, Job], rounds: int) -> dict[str, float]:
+    """Time a job and its parts in turn, after one call of each: each part's median share of the whole, by name."""
+    for job in (whole, *parts.values()):
+        job()
+    times = [(seconds_of(whole), {name: seconds_of(job) for name, job in parts.items()}) for _ in range(rounds)]
+    return {name: statistics.median(alone[name] / total for total, alone in times) for name in parts}

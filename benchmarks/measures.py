@@ -1,0 +1,121 @@
+"""Time what is done to images and to features: orientation, rotation, γ-score and classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from skimage.transform import rotate
+from sklearn.svm import SVC
+
+from benchmarks.epochs import Images, Sizes
+from benchmarks.report import Part, Ratio
+from benchmarks.timing import Job, compare, seconds_of, shares
+from thetarbm_cli.imaging.orientation import OrientationEstimator
+from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.imaging.standardise import Standardiser
+from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, GammaAccumulator, gamma_score
+from thetarbm_cli.measures.svm import RBFClassifier
+from thetarbm_cli.models import RBM, ThetaRBM
+from thetarbm_cli.models.activation import sigmoid
+
+# The γ-score's rotations of an image.
+_COPIES, _OFFSET = 9, 20.0
+
+
+def measure_ratios(images: Images, labels: NDArray[np.int64], test: Images, sizes: Sizes) -> Iterator[Ratio]:
+    """Compare classifier, rotation and γ-score with other libraries or their limit; time the orientations."""
+    yield from _svm(images, labels, test[: sizes.svm_tested], sizes)
+    oriented = test[: sizes.oriented]
+    estimator = OrientationEstimator()
+    estimator(oriented[:100])
+    # The goal is 15 s for 50,000 images.
+    goal = round(15.0 * len(oriented) / 50_000, 3)
+    name = f"orientation of {len(oriented):,} images"
+    yield Ratio.of(name, seconds_of(lambda: estimator(oriented)), goal, at_most=True, unit="s")
+    yield _rotation(test[: sizes.rotated_by_peer])
+    yield _gamma(images, np.concatenate([images, test])[: sizes.gamma_images], sizes)
+
+
+def _svm(train: Images, labels: NDArray[np.int64], test: Images, sizes: Sizes) -> Iterator[Ratio]:
+    """Compare scikit-learn's SVC with ours on features of an RBM: the fit, and the prediction.
+
+    The RBM is trained with the settings of the suite's: with 10,000 images and 30 epochs it is the suite's run.
+    """
+    model = RBM(sizes.hidden, epochs=sizes.svm_epochs, backend="numpy").fit(train)
+    features, tested = model.transform(train), model.transform(test)
+    theirs, ours = SVC(C=10, gamma=0.02), RBFClassifier(10, 0.02)
+    fit = compare(lambda: theirs.fit(features, labels), lambda: ours.fit(features, labels), 2, warm=True)
+    yield Ratio.compared("SVC.fit / our fit", fit, 2.5, note=f"{len(train):,} images")
+    predict = compare(lambda: theirs.predict(tested), lambda: ours.predict(tested), 2, warm=True)
+    note = f"{len(ours.support_):,} support vectors, {len(test):,} images"
+    yield Ratio.compared("SVC.predict / our prediction", predict, 20.0, note=note)
+
+
+def _rotation(images: Images) -> Ratio:
+    """Compare scikit-image's rotation with ours."""
+    size = int(np.sqrt(images.shape[1]))
+    rotations = Rotations(size, 9)
+    stack = images.reshape(-1, size, size)
+    times = compare(lambda: [rotate(image, 40) for image in stack], lambda: rotations.rotate_by(images, 1), 3)
+    return Ratio.compared("scikit-image rotation / ours", times, 10.0, note=f"{len(images):,} images")
+
+
+def _gamma(train: Images, images: Images, sizes: Sizes) -> Ratio:
+    """Compare the θ-RBM's γ-score with its matrix products alone: each image as it is and rotated S ways."""
+    model = ThetaRBM(sizes.hidden, epochs=1, backend="numpy").fit(train)
+    weights = np.ascontiguousarray(model.weights_)
+
+    def products() -> None:
+        for first in range(0, len(images), DEFAULT_CHUNK):
+            for _ in range(model.rotations + 1):
+                images[first : first + DEFAULT_CHUNK] @ weights.T
+
+    gamma_score(model.transform, images[:DEFAULT_CHUNK], size=model.size_)
+    times = compare(lambda: gamma_score(model.transform, images, size=model.size_), products, 3, warm=True)
+    name = "γ-score / its matrix products"
+    return Ratio.compared(name, times, 3.0, at_most=True, note=f"{len(images):,} images")
+
+
+def gamma_parts(train: Images, images: Images, sizes: Sizes) -> list[Part]:
+    """Find where the time of the tied θ-RBM's γ-score goes: every image as it is and rotated nine ways."""
+    model = ThetaRBM(sizes.hidden, epochs=1, backend="numpy").fit(train)
+    size = model.size_
+    weights = np.ascontiguousarray(model.weights_)
+    copies, back = Rotations(size, _COPIES, offset=_OFFSET), Rotations(size, model.rotations)
+    estimator: OrientationEstimator = model.orientation_estimator()
+    chunks = [images[first : first + DEFAULT_CHUNK] for first in range(0, len(images), DEFAULT_CHUNK)]
+    # Features are taken of images that are sorted by orientation.
+    orders = [np.sort(estimator(chunk)) for chunk in chunks]
+    standardiser = Standardiser(rotations=model.rotations).fit(train, estimator(train))
+    features = model.transform(chunks[0])
+    accumulator = GammaAccumulator(sizes.hidden)
+
+    def each(job: Callable[[Images, Any], object], times: int = _COPIES + 1) -> Job:
+        def over_chunks() -> None:
+            for chunk, order in zip(chunks, orders, strict=True):
+                for _ in range(times):
+                    job(chunk, order)
+
+        return over_chunks
+
+    def add(chunk: Images, order: Any) -> None:
+        own = features[: len(chunk)]
+        accumulator.add(own, (own for _ in range(_COPIES)))
+
+    parts = {
+        "dominant orientations": each(lambda chunk, order: estimator(chunk)),
+        "products with the weights": each(lambda chunk, order: chunk @ weights.T),
+        "turning back, T_s'x": each(lambda chunk, order: back.rotate(chunk, order, transpose=True)),
+        "turning the copies": each(lambda chunk, order: [None for _ in copies.rotate_each(chunk)], 1),
+        "float64 sums": each(add, 1),
+        "sigmoid": each(lambda chunk, order: sigmoid(np, features[: len(chunk)])),
+        "standardisation": each(standardiser.transform),
+    }
+
+    def score() -> object:
+        return gamma_score(model.transform, images, size=size, rotations=_COPIES, offset=_OFFSET)
+
+    return Part.all_of("γ-score", shares(score, parts, sizes.rounds))
