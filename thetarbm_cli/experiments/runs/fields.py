@@ -66,6 +66,20 @@ class EnvironmentPart(Part):
     git: RevisionPart | None = None
 
 
+class WeightsPart(Part):
+    """Weights that are not the recorded ones, and where they were made."""
+
+    sha256: Checksum
+    environment: EnvironmentPart
+
+
+class SuitePart(Part):
+    """The suite that a run was made for: what its file is called, and its title."""
+
+    file: str
+    title: str
+
+
 class EpochPart(Part):
     """One epoch of the history."""
 

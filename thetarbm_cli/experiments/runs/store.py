@@ -1,16 +1,21 @@
 """The store of runs: one folder a run, with its record, its weights and, while it trains, a checkpoint.
 
-``run.json`` is written when a run ends, well or not; weights and checkpoints are plain ``.npz`` files without
-pickled objects. Every file is replaced as a whole, and a file that cannot be read is a miss with a warning.
+``run.json`` is written when a run ends, well or not, and once more when it is first measured. From then on it stays as
+it is: further measures go into ``measures.json`` beside it and are read together with it, and a record that is
+replaced all the same is kept in ``previous/``. Weights and checkpoints are plain ``.npz`` files without pickled
+objects; ``weights.json`` says where weights were made that are not the recorded ones. Every file is replaced as a
+whole, and a file that cannot be read is a miss with a warning.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -24,6 +29,8 @@ from thetarbm_cli.experiments.runs.fields import (
     EpochPart,
     MetricsPart,
     Number,
+    SuitePart,
+    WeightsPart,
     of_kind,
     validated,
 )
@@ -35,6 +42,8 @@ FORMAT = 1
 MOST_NAMED = 8
 
 logger = logging.getLogger("thetarbm")
+
+Kind = TypeVar("Kind", "RunRecord", "LaterMeasures", "WeightsNote")
 
 
 class RunRecord(BaseModel):
@@ -59,12 +68,74 @@ class RunRecord(BaseModel):
     weights_sha256: str | None = None
     metrics: Annotated[dict[str, Any] | None, of_kind(MetricsPart | None)] = None
     cells: list[str] = []
+    # Since then; left out where there is nothing to say, as in older records.
+    suite: SuitePart | None = None
+    measured_with: WeightsPart | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has numbers: from then on it is not written again, but by force."""
+        return self.state == "done" and self.metrics is not None
+
+    @property
+    def backend(self) -> str:
+        """The array library that it was trained with: each draws random numbers of its own."""
+        return str(self.environment.get("backend", "numpy"))
 
     @model_validator(mode="after")
     def _check_time(self) -> RunRecord:
         if self.state == "done" and "train_seconds" not in self.timings:
             raise ValueError("a run that is done needs its train_seconds")
         return self
+
+
+# Fields that only some records have.
+OPTIONAL_FIELDS = ("suite", "measured_with")
+
+
+class Measurement(BaseModel):
+    """Numbers that were measured after the record had its own, and the weights that they come from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    metrics: Annotated[dict[str, Any], of_kind(MetricsPart)]
+    weights: WeightsPart
+    seconds: Number
+
+
+class LaterMeasures(BaseModel):
+    """What ``measures.json`` holds; it belongs to the record of these weights."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = FORMAT
+    run: str
+    recorded_weights_sha256: str | None
+    measurements: list[Measurement]
+
+
+class WeightsNote(BaseModel):
+    """What ``weights.json`` holds: where weights were made that are not the recorded ones."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = FORMAT
+    run: str
+    weights: WeightsPart
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of a run.
+
+    Attributes
+    ----------
+    arrays : by name
+    made_here : what is known of weights that are not the recorded ones, else None
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    made_here: WeightsPart | None
 
 
 class RunStore:
@@ -85,6 +156,14 @@ class RunStore:
         """File of a run's weights."""
         return self.path(run) / "weights.npz"
 
+    def measures_path(self, run: str) -> Path:
+        """File of what was measured after the record had its own numbers."""
+        return self.path(run) / "measures.json"
+
+    def weights_note_path(self, run: str) -> Path:
+        """File that says where weights were made that are not the recorded ones."""
+        return self.path(run) / "weights.json"
+
     def checkpoint_path(self, run: str) -> Path:
         """File of a run's last finished epoch, while it is not done."""
         return self.path(run) / "checkpoint.npz"
@@ -100,31 +179,77 @@ class RunStore:
         return storage.is_locked(self.path(run) / "run")
 
     def load(self, run: str) -> RunRecord | None:
-        """Record of a run; None if there is none that can be used."""
-        path = self.record_path(run)
+        """Record of a run with all its numbers, later ones included; None if there is none that can be used."""
+        record = self._load_own(run)
+        if record is None or not record.is_measured:
+            return record
+        metrics = record.metrics or {}
+        for later in self._later(record).measurements:
+            metrics = joined(metrics, later.metrics)
+        return record.model_copy(update={"metrics": metrics})
+
+    def _load_own(self, run: str) -> RunRecord | None:
+        """Record of a run as its file has it."""
+        return self._read(RunRecord, self.record_path(run), run)
+
+    def _read(self, kind: type[Kind], path: Path, run: str) -> Kind | None:
+        """A document of a run; None, with a warning, if it is damaged."""
         try:
             content = documents.read(path)
             documents.check_format(content, FORMAT)
-            record = validated(RunRecord, content)
-            if record.run != run:
-                raise ValueError(f"it belongs to run {record.run}")
+            found = validated(kind, content)
+            if found.run != run:
+                raise ValueError(f"it belongs to run {found.run}")
         except FileNotFoundError:
             return None
         except ValueError as error:
             logger.warning("%s is not used: %s", path, error)
             return None
-        return record
+        return found
 
     def save(self, record: RunRecord) -> None:
-        """Write a record, but not over one of a newer version.
+        """Write a record, but not over one of a newer version; one that has numbers or is damaged is kept before.
+
+        It is kept as ``previous/run-1.json``, ``-2``, …, with the later measures that belong to it.
 
         Raises
         ------
         NewerFormatError
-            If there is one.
+            If there is a record of a newer version.
         """
-        self.refuse_newer(record.run)
-        documents.write(self.record_path(record.run), record.model_dump(mode="json"))
+        run = record.run
+        self.refuse_newer(run)
+        before = self._load_own(run)
+        replaced = self.record_path(run).is_file() if before is None else before.is_measured and before != record
+        if replaced:
+            folder = self.path(run) / "previous"
+            number = next(n for n in itertools.count(1) if not (folder / f"run-{n}.json").exists())
+            for path in (self.record_path(run), self.measures_path(run)):
+                if path.is_file():
+                    storage.write_bytes(folder / f"{path.stem}-{number}.json", path.read_bytes())
+        content = record.model_dump(mode="json")
+        for name in OPTIONAL_FIELDS:
+            if content[name] is None:
+                del content[name]
+        documents.write(self.record_path(run), content)
+        if replaced:
+            self.measures_path(run).unlink(missing_ok=True)
+
+    def add_measures(self, record: RunRecord, measurement: Measurement) -> None:
+        """Keep numbers beside a record that has its own; `load` gives both."""
+        documents.refuse_newer(self.measures_path(record.run), FORMAT)
+        later = self._later(record)
+        later.measurements.append(measurement)
+        documents.write(self.measures_path(record.run), later.model_dump(mode="json"))
+
+    def _later(self, record: RunRecord) -> LaterMeasures:
+        """What was measured after a record had its own numbers."""
+        later = self._read(LaterMeasures, self.measures_path(record.run), record.run)
+        if later is None or later.recorded_weights_sha256 != record.weights_sha256:
+            return LaterMeasures(
+                run=record.run, recorded_weights_sha256=record.weights_sha256, measurements=[]
+            )
+        return later
 
     def newer_format(self, run: str) -> int | None:
         """Format of a run's record if it is of a newer version of the program, else None."""
@@ -140,13 +265,27 @@ class RunStore:
         write_arrays(target, arrays)
         return storage.sha256_of_file(target)
 
-    def load_weights(self, record: RunRecord) -> dict[str, NDArray[Any]] | None:
-        """Weights of a run, checked against its record; None if they are missing or damaged."""
+    def note_weights(self, record: RunRecord, made: WeightsPart) -> bool:
+        """Note where weights were made that are not the recorded ones; whether they are others."""
+        if made.sha256 == record.weights_sha256:
+            self.weights_note_path(record.run).unlink(missing_ok=True)
+            return False
+        note = WeightsNote(run=record.run, weights=made)
+        documents.write(self.weights_note_path(record.run), note.model_dump(mode="json"))
+        return True
+
+    def load_weights(self, record: RunRecord) -> Weights | None:
+        """Weights of a run: the recorded ones, or such as were made here; None if they are missing or damaged."""
         target = self.weights_path(record.run)
         try:
-            if storage.sha256_of_file(target) != record.weights_sha256:
-                raise ValueError("its checksum is not the record's")
-            return read_arrays(target)
+            found = storage.sha256_of_file(target)
+            made_here = None
+            if found != record.weights_sha256:
+                note = self._read(WeightsNote, self.weights_note_path(record.run), record.run)
+                if note is None or note.weights.sha256 != found:
+                    raise ValueError("its checksum is not the record's")
+                made_here = note.weights
+            return Weights(read_arrays(target), made_here)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -212,6 +351,20 @@ class RunStore:
                     f"{path.parent.name} has no record yet: it is being trained or was cut off, and the command that "
                     "began it goes on with it"
                 )
+
+
+def joined(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Metrics of a record together with those of a later measurement; its own numbers come first."""
+    metrics = {**later, **own}
+    for name in ("gamma", "unaligned"):
+        if name in own and name in later:
+            metrics[name] = joined(own[name], later[name])
+    by_offset: dict[float, dict[str, Any]] = {}
+    for entry in (*own.get("gamma_offsets", []), *later.get("gamma_offsets", [])):
+        by_offset[entry["offset"]] = {**entry, **by_offset.get(entry["offset"], {})}
+    if by_offset:
+        metrics["gamma_offsets"] = [by_offset[offset] for offset in sorted(by_offset)]
+    return metrics
 
 
 def _reason(error: Exception) -> str:
