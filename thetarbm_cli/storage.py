@@ -6,6 +6,7 @@ import errno
 import fcntl
 import glob
 import hashlib
+import logging
 import os
 import stat
 import tempfile
@@ -19,6 +20,10 @@ import filelock
 from thetarbm_cli.errors import StorageError
 
 LOCK_PATIENCE_SECONDS = 3600.0
+# So long another process is waited for without a word.
+SILENT_SECONDS = 0.5
+
+logger = logging.getLogger("thetarbm")
 
 
 @contextmanager
@@ -114,7 +119,11 @@ def locked(target: Path) -> Iterator[None]:
     lock = filelock.FileLock(path, timeout=LOCK_PATIENCE_SECONDS)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        try:
+            lock.acquire(timeout=SILENT_SECONDS)
+        except filelock.Timeout:
+            logger.info("another process works on %s: waiting until it is done", target.parent)
+            lock.acquire()
     except filelock.Timeout as error:
         raise StorageError(f"{path} is held by another process for an hour; wait for it or end it") from error
     except OSError as error:

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import suite_option
+from thetarbm_cli.errors import InputError
 
 
 @click.command("clean")
 @click.option("--weights", is_flag=True, help="Remove the weights of measured runs too; their records stay.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be removed, and how much room it takes.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @suite_option
 @json_option
 @pass_session
-def command(session: Session, weights: bool, yes: bool, suite_path: Path | None, as_json: bool) -> None:
+def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_path: Path | None, as_json: bool) -> None:
     """Remove runs that were made for the suite and that it no longer asks for.
 
-    Runs made by hand stay. What goes is listed, and you are asked first.
+    Runs made by hand, for another suite or before records named their suite stay. What goes is listed, and you are
+    asked first.
     """
     from thetarbm_cli.experiments.execution.cleaning import all_weights, remove, stale_runs
-    from thetarbm_cli.experiments.suite.loader import load_suite
+    from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
 
     place = session.workplace()
-    removals = stale_runs(place, load_suite(suite_path))
+    suite = load_suite(suite_path)
+    removals = stale_runs(place, suite, suite_identity(suite, suite_path))
     if weights:
         stale = {removal.run for removal in removals}
         removals += [removal for removal in all_weights(place) if removal.run not in stale]
@@ -34,10 +39,27 @@ def command(session: Session, weights: bool, yes: bool, suite_path: Path | None,
     if not as_json:
         for removal in removals:
             click.echo(f"{removal.path}: {removal.reason}")
-    if removals and not yes:
-        click.confirm(f"remove {len(removals)} of these, {size / 1e6:.1f} MB?", abort=True, err=True)
-    remove(removals)
+    question = f"remove {len(removals)} of these, {size / 1e6:.1f} MB?"
+    removes = not dry_run and bool(removals) and (yes or _is_confirmed(question))
+    if removes:
+        remove(removals)
     if as_json:
-        emit_json({"removed": rows, "bytes": size})
+        planned = {"would_remove": rows, "would_free_bytes": size} if dry_run else {}
+        emit_json({"removed": rows if removes else [], "bytes": size if removes else 0, **planned})
+    elif not removals:
+        click.echo("nothing to remove")
+    elif removes:
+        click.echo(f"{len(removals)} removed, {size / 1e6:.1f} MB")
+    elif dry_run:
+        click.echo(f"{len(removals)} would be removed, {size / 1e6:.1f} MB")
     else:
-        click.echo(f"{len(removals)} removed, {size / 1e6:.1f} MB" if removals else "nothing to remove")
+        click.echo("nothing removed")
+
+
+def _is_confirmed(question: str) -> bool:
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise
+        raise InputError("nobody is there to answer, and nothing was removed; --yes removes without asking") from None

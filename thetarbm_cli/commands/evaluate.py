@@ -44,7 +44,7 @@ def command(
     place = session.workplace()
     if every == bool(runs):
         raise InputError("name the runs to evaluate, or use --all for every finished run")
-    names = finished_runs(place) if every else named_runs(place, runs)
+    names, damaged = trained_runs(place) if every else (named_runs(place, runs), 0)
     rows = []
     for name in names:
         try:
@@ -68,13 +68,20 @@ def command(
     else:
         for row in rows:
             _show(row)
-    return 0 if len(rows) == len(names) else EXIT_FAILED
+    return 0 if len(rows) == len(names) + damaged else EXIT_FAILED
 
 
-def finished_runs(place: Workplace) -> list[str]:
-    """Ids of all runs that are done."""
+def trained_runs(place: Workplace) -> tuple[list[str], int]:
+    """Ids of all runs that are done, and how many more have a record that cannot be used, with a warning for each."""
+    folder = place.store.folder
+    if not folder.is_dir():
+        raise InputError(f"there are no runs: the folder {folder} does not exist; thetarbm train makes one")
     records = [place.store.load(run) for run in place.store.identifiers()]
-    return [record.run for record in records if record is not None and record.state == "done"]
+    names = [record.run for record in records if record is not None and record.state == "done"]
+    damaged = records.count(None)
+    if not names and not damaged:
+        raise InputError(f"there is no finished run in {folder}; thetarbm train makes one")
+    return names, damaged
 
 
 def named_runs(place: Workplace, names: tuple[str, ...]) -> list[str]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from thetarbm_cli.commands.completion import complete_sources
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.commands.suite_options import profile_option
+from thetarbm_cli.errors import InputError, ThetaRBMError
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.execution.robustness import Robustness
+    from thetarbm_cli.experiments.execution.plan import PlannedRun
+    from thetarbm_cli.experiments.runs.training import Workplace
+    from thetarbm_cli.experiments.suite.schema import Cell
+
+ERROR = "test_error_percent"
 
 
 class NumberList(click.ParamType):  # type: ignore[type-arg]
@@ -61,13 +66,7 @@ class NumberList(click.ParamType):  # type: ignore[type-arg]
     show_default=True,
     help="Perturb training (RBM and SVM), the RBM's training only, or the test too.",
 )
-@click.option(
-    "--profile",
-    type=click.Choice(["paper", "quick", "tiny"]),
-    default="paper",
-    show_default=True,
-    help="Size of the runs.",
-)
+@profile_option
 @click.option("--source", default="generated", show_default=True, shell_complete=complete_sources, help="As for train.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="As for train.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="As for train.")
@@ -86,47 +85,97 @@ def command(
     jobs: int,
     as_json: bool,
 ) -> None:
-    """Table 3: the θ-RBM's test error when orientations are off by ±ε, ε ~ Binomial(n, p)."""
-    from thetarbm_cli.experiments.execution.robustness import perturbation_table
+    """Table 3: the θ-RBM's test error when orientations are off by ±ε, ε ~ Binomial(n, p).
+
+    Errors are read from the records; runs that are missing are made, as by thetarbm run perturbation.
+    """
+    from thetarbm_cli.experiments.execution.local import LocalExecutor
+    from thetarbm_cli.experiments.execution.plan import make_plan
+    from thetarbm_cli.experiments.execution.runner import pending, steps
+    from thetarbm_cli.experiments.runs.images import require_images
     from thetarbm_cli.experiments.runs.settings import parse_assignments
+    from thetarbm_cli.experiments.suite.loader import load_suite
+    from thetarbm_cli.experiments.suite_file import shipped_path
 
     assigned = parse_assignments(assignments)
     if assigned.perturbation:
         raise InputError("the perturbation is set by --n, --p and --scope here, not by --set")
-    table = perturbation_table(
-        session.workplace(),
-        n_values=n_values,
-        p_values=p_values,
-        scope=scope,
-        profile=profile,
-        data={"source": source, **assigned.data},
-        parameters=assigned.parameters,
-        seed=seed,
-        processes=jobs,
-        on_cell=session.say,
+    suite = load_suite(shipped_path(), check_settings=False)
+    as_published = _unperturbed(suite.cells(profile))
+    unperturbed = replace(
+        as_published,
+        name="unperturbed",
+        data={**as_published.data, "source": source, **assigned.data},
+        parameters={**as_published.parameters, **assigned.parameters},
+        svm={**as_published.svm, **assigned.svm},
+        measures=("error",),
+        offsets=(),
     )
+    cells = {
+        (n, p): replace(unperturbed, name=f"n = {n}, p = {p}", perturbation={"n": n, "p": p, "scope": scope})
+        for n in n_values
+        for p in p_values
+    }
+    place = session.workplace()
+    require_images(place.data_dir, unperturbed.settings().data)
+    plan = make_plan(place, [unperturbed, *cells.values()], only_seed=seed)
+    # Run and test error by the name of the cell.
+    errors: dict[str, tuple[str, float]] = {}
+    due = pending(plan, retry_failed=True)
+    for step in steps(place, due, LocalExecutor(jobs), keep_going=False):
+        name, outcome = step.run.cells[0], step.outcome
+        if outcome.run is None or outcome.test_error_percent is None:
+            raise ThetaRBMError(f"{name}: {outcome.error}")
+        errors |= dict.fromkeys(step.run.cells, (outcome.run, outcome.test_error_percent))
+        session.say(f"{name}: {outcome.test_error_percent:.2f} % ({step.done} of {step.total})")
+    for run in plan:
+        if run not in due:
+            errors |= dict.fromkeys(run.cells, _recorded(place, run))
+    table = {
+        "scope": scope,
+        "unperturbed_error_percent": errors[unperturbed.name][1],
+        "cells": [
+            {"n": n, "p": p, "test_error_percent": errors[cell.name][1], "run": errors[cell.name][0]}
+            for (n, p), cell in cells.items()
+        ],
+    }
     if as_json:
-        emit_json(asdict(table))
+        emit_json(table)
     else:
-        _show(table, n_values, p_values)
+        _show(table, suite.cells(), n_values, p_values)
 
 
-def _show(table: Robustness, n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:
-    from thetarbm_cli.experiments.execution.robustness import published_table
+def _unperturbed(cells: list[Cell]) -> Cell:
+    """The cell that Table 3 is compared with."""
+    found = next(cell for cell in cells if "3" in cell.tables).unperturbed(cells)
+    assert found is not None
+    return found
 
-    paper = published_table()
-    errors = {(cell.n, cell.p): cell.test_error_percent for cell in table.cells}
+
+def _recorded(place: Workplace, run: PlannedRun) -> tuple[str, float]:
+    """The name and the test error of a run that is done."""
+    assert run.run is not None
+    record = place.store.load(run.run)
+    assert record is not None
+    assert record.metrics is not None
+    return run.run, record.metrics["svm"]["test_error_percent"]
+
+
+def _show(table: dict[str, Any], suite: list[Cell], n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:
+    """Print the table with the paper's numbers in brackets."""
+    paper = {(cell.at["n"], cell.at["p"]): cell.published[ERROR] for cell in suite if "3" in cell.tables}
+    unperturbed, paper_unperturbed = table["unperturbed_error_percent"], _unperturbed(suite).published[ERROR]
+    errors = {(cell["n"], cell["p"]): cell[ERROR] for cell in table["cells"]}
     click.echo("test error in %, the paper's in brackets; * above the unperturbed error")
     click.echo("       " + "".join(f"p = {p:<12g}" for p in p_values))
     for n in n_values:
         words = []
         for p in p_values:
-            ours = _starred(errors[n, p], table.unperturbed_error_percent, 2)
-            published = paper.errors.get((n, p))
-            beside = "" if published is None else f" ({_starred(published, paper.unperturbed, 1)})"
-            words.append(f"{ours}{beside}".ljust(16))
+            ours = _starred(errors[n, p], unperturbed, 2)
+            published = f" ({_starred(paper[n, p], paper_unperturbed, 1)})" if (n, p) in paper else ""
+            words.append(f"{ours}{published}".ljust(16))
         click.echo(f"n = {n}  " + "".join(words).rstrip())
-    click.echo(f"unperturbed: {table.unperturbed_error_percent:.2f} ({paper.unperturbed})")
+    click.echo(f"unperturbed: {unperturbed:.2f} ({paper_unperturbed})")
 
 
 def _starred(error: float, unperturbed: float, digits: int) -> str:

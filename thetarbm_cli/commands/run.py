@@ -79,7 +79,7 @@ def command(
     """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli.experiments.execution.plan import choose_cells, make_plan
     from thetarbm_cli.experiments.execution.runner import do_theory, pending, rows, steps
-    from thetarbm_cli.experiments.suite.loader import load_suite
+    from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
 
     executor = _executor(**where)
     suite = load_suite(suite_path)
@@ -101,7 +101,7 @@ def command(
         session.results, suite.theory if with_theory else None, lambda why: session.say(f"theory: {why}")
     )
     finished = {}
-    for step in steps(place, due, executor, keep_going):
+    for step in steps(place, due, executor, keep_going, suite_identity(suite, suite_path)):
         finished[step.run] = step.outcome
         display(step)
     table = ([theory] if theory else []) + rows(plan, finished, retry_failed)

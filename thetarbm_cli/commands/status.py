@@ -39,6 +39,8 @@ def command(
     suite = load_suite(suite_path)
     cells = suite_status(session.workplace(), session.results, suite, names, profile, seeds=seeds, source=source)
     due = sum(cell["state"] != "done" for cell in cells)
+    if not session.results.is_dir():
+        session.say(f"the results folder {session.results} does not exist: nothing was run yet")
     if as_json:
         emit_json({"due": due, "cells": cells})
     else:

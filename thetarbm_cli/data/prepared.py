@@ -30,7 +30,7 @@ from thetarbm_cli.data.sidecar import (
 from thetarbm_cli.data.splits import PARTS, PartName, balanced_choice
 from thetarbm_cli.data.summary import as_unit_floats, summarise
 from thetarbm_cli.data.turning import Progress
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import InputError, ThetaRBMError
 
 logger = logging.getLogger("thetarbm")
 
@@ -201,6 +201,30 @@ def _assemble(recipe: Recipe, target: Path, arrays: dict[str, Any], sha256: str,
         split=arrays["split"],
         angles=arrays.get("angles"),
         cached=cached,
+    )
+
+
+def load_prepared(path: Path) -> Prepared:
+    """Load a prepared file as it is, without what it was made from.
+
+    Raises
+    ------
+    ThetaRBMError
+        If it is damaged.
+    """
+    try:
+        found = find_prepared(path, {})
+    except UnusableError as reason:
+        raise ThetaRBMError(f"{path} cannot be used: {reason}") from reason
+    assert found is not None
+    return Prepared(
+        path=path,
+        images=found.arrays["images"],
+        labels=found.arrays["labels"],
+        split=found.arrays["split"],
+        angles=found.arrays.get("angles"),
+        cached=True,
+        **{name: found.sidecar[name] for name in ("dataset", "source", "seed", "sha256")},
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution.plan import read_records
+from thetarbm_cli.experiments.runs.fields import SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.runs.training import Workplace
@@ -29,14 +30,17 @@ class Removal:
         return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def stale_runs(place: Workplace, suite: Suite) -> list[Removal]:
-    """Runs made for a suite that no cell of any profile asks for now, or by an older version of the algorithm.
+def stale_runs(place: Workplace, suite: Suite, identity: SuitePart) -> list[Removal]:
+    """Runs made for this suite that no cell of any profile asks for now, or by an older version of the algorithm.
 
-    Runs that were made by hand are never stale as long as the algorithm is the same.
+    Only what is surely the suite's is stale: not what was made by hand, nor for another suite, nor what does not say
+    for which, as records from before they named it.
     """
     cells = [cell for profile in suite.profiles for cell in suite.cells(profile)]
     found = []
     for record in read_records(place):
+        if record.suite != identity:
+            continue
         reason = _why_stale(record, any(cell.fits(record, any_source=True) for cell in cells))
         if reason and not place.store.is_held(record.run):
             found.append(Removal(record.run, place.store.path(record.run), reason))
@@ -68,6 +72,6 @@ def remove(removals: list[Removal]) -> None:
 def _why_stale(record: RunRecord, wanted: bool) -> str:
     if record.algorithm != ALGORITHM:
         return f"made by version {record.algorithm} of the algorithm, this is {ALGORITHM}"
-    if record.cells and not wanted:
+    if not wanted:
         return f"made for {', '.join(record.cells)} with settings that the suite no longer has"
     return ""

@@ -19,8 +19,9 @@ from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.execution.job import Job, Outcome, run_job
 from thetarbm_cli.experiments.execution.local import LostProcessError, failed
+from thetarbm_cli.experiments.runs.fields import EnvironmentPart, WeightsPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.store import Measurement, RunRecord, RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
 
 
@@ -155,20 +156,20 @@ def _outcomes(
                 if client.status != "running":
                     raise ThetaRBMError("the connection to the scheduler was lost; the same command goes on from here")
                 continue
-            yield futures[future], _receive(place, future)
+            yield futures[future], _receive(place, futures[future], future)
     finally:
         with contextlib.suppress(Exception):
             client.cancel([future for future in futures if not future.done()])
 
 
-def _receive(place: Workplace, future: Any) -> Outcome | Exception:
+def _receive(place: Workplace, job: Job, future: Any) -> Outcome | Exception:
     """The outcome of a future, or its error; what was handed back is stored."""
     from distributed import KilledWorker
 
     try:
         result: WorkerResult = future.result()
         if result.record is not None:
-            _store(place, result.record, result.weights)
+            _store(place, result.record, result.weights, job.force)
     except KilledWorker:
         return LostProcessError()
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
@@ -176,14 +177,23 @@ def _receive(place: Workplace, future: Any) -> Outcome | Exception:
     return result.outcome
 
 
-def _store(place: Workplace, text: str, weights: bytes | None) -> None:
-    record = RunRecord.model_validate(documents.parse(text))
-    with place.store.locked(record.run):
-        place.store.refuse_newer(record.run)
+def _store(place: Workplace, text: str, weights: bytes | None, force: bool) -> None:
+    """Keep what a worker made: as the record, or beside one that has numbers."""
+    record, store = RunRecord.model_validate(documents.parse(text)), place.store
+    with store.locked(record.run):
+        store.refuse_newer(record.run)
+        stored = store.load(record.run)
+        kept = stored if stored is not None and stored.is_measured and not force else None
+        if kept is None:
+            store.save(record)
         if weights is not None:
-            storage.write_bytes(place.store.weights_path(record.run), weights)
-        place.store.save(record)
-        place.store.remove_checkpoint(record.run)
+            storage.write_bytes(store.weights_path(record.run), weights)
+            made = WeightsPart(sha256=str(record.weights_sha256), environment=EnvironmentPart(**record.environment))
+            store.note_weights(kept or record, made)
+            if kept is not None and record.metrics is not None:
+                seconds = record.timings.get("evaluate_seconds", 0.0)
+                store.add_measures(kept, Measurement(metrics=record.metrics, weights=made, seconds=seconds))
+        store.remove_checkpoint(record.run)
 
 
 @contextlib.contextmanager

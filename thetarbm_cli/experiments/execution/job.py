@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 import traceback
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, told
 from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.environment import describe_environment
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
+from thetarbm_cli.experiments.runs.fields import SuitePart
 from thetarbm_cli.experiments.runs.images import described_data
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunRecord
@@ -32,11 +32,20 @@ class Job:
     with_gamma: bool
     offsets: tuple[float, ...]
     force: bool
+    suite: SuitePart | None = None
 
     @classmethod
-    def of(cls, planned: PlannedRun) -> Job:
-        """The job of a planned run."""
-        return cls(planned.settings, planned.seed, planned.labels, planned.with_gamma, planned.offsets, planned.forced)
+    def of(cls, planned: PlannedRun, suite: SuitePart | None = None) -> Job:
+        """The job of a planned run; one for no suite is noted in the record as one made by hand."""
+        return cls(
+            planned.settings,
+            planned.seed,
+            planned.labels,
+            planned.with_gamma,
+            planned.offsets,
+            planned.forced,
+            suite,
+        )
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,7 @@ def run_job(place: Workplace, job: Job) -> Outcome:
         trained = train_run(place, job.settings, job.seed, force=job.force)
         run = trained.record.run
         # Before it is measured: with its last number a run is done, and what is not written by then never will be.
-        _note(place, run, job.labels, None)
+        _note(place, run, job, None)
         record, measured = evaluate_run(
             place, run, with_gamma=job.with_gamma, more_offsets=job.offsets, force=job.force
         )
@@ -104,14 +113,15 @@ def record_failure(place: Workplace, job: Job, error: str, kind: type[BaseExcept
         data = described_data(place.data_dir, job.settings.data)
         if data is None:
             return None
-        run = run_id(job.settings, {role: each["sha256"] for role, each in data.items()}, job.seed)
+        checksums = {role: each["sha256"] for role, each in data.items()}
+        run = run_id(job.settings, checksums, job.seed, select_backend(place.backend_name).name)
         # Another process may have taken up what a dead one left, and will say itself how it ends.
         if not place.store.is_held(run):
             if place.store.load(run) is None:
                 if issubclass(kind, InputError):
                     return run
                 place.store.save(_record_of_failure(place, job, run, data))
-            _note(place, run, job.labels, error)
+            _note(place, run, job, error)
     except Exception as problem:  # noqa: BLE001  that it cannot be recorded must not hide the failure itself
         logger.warning("a failed run of %s cannot be recorded: %s", job.labels[0], told(problem))
         return None
@@ -136,12 +146,17 @@ def _record_of_failure(place: Workplace, job: Job, run: str, data: dict[str, dic
     )
 
 
-def _note(place: Workplace, run: str, labels: Sequence[str], error: str | None) -> None:
-    """Write into the record which cells it was made for, and what went wrong."""
+def _note(place: Workplace, run: str, job: Job, error: str | None) -> None:
+    """Write into a record that is not measured yet which cells it is made for, and what went wrong."""
     with place.store.locked(run):
         record = place.store.load(run)
-        if record is None:
+        if record is None or record.is_measured:
             return
-        cells = sorted({*record.cells, *labels})
-        if (record.cells, record.error) != (cells, error):
-            place.store.save(record.model_copy(update={"cells": cells, "error": error}))
+        changes: dict[str, Any] = {"error": error}
+        if job.suite is not None:
+            # Cells of another suite are not this one's.
+            others = record.cells if record.suite == job.suite else []
+            changes |= {"cells": sorted({*others, *job.labels}), "suite": job.suite}
+        changed = record.model_copy(update=changes)
+        if changed != record:
+            place.store.save(changed)

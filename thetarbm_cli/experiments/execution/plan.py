@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.runs.evaluation import is_measured
@@ -91,7 +92,12 @@ def seeds_of(cell: Cell, seeds: int | None) -> int:
 
 
 def make_plan(
-    place: Workplace, cells: Sequence[Cell], *, seeds: int | None = None, forced: Sequence[str] = ()
+    place: Workplace,
+    cells: Sequence[Cell],
+    *,
+    seeds: int | None = None,
+    forced: Sequence[str] = (),
+    only_seed: int | None = None,
 ) -> list[PlannedRun]:
     """All runs of these cells, in the order of the cells, each seed in turn.
 
@@ -99,6 +105,7 @@ def make_plan(
     ----------
     seeds : number of seeds, instead of each cell's own
     forced : names of experiments or cells whose runs are due in any case
+    only_seed : this seed, instead of all from 0
     """
     if seeds is not None and seeds > MOST_SEEDS:
         raise InputError(f"{seeds} seeds are too many: at most {MOST_SEEDS} are planned")
@@ -107,7 +114,7 @@ def make_plan(
     for cell in cells:
         settings = cell.settings()
         force = any(_is_named(cell, name) for name in forced)
-        for seed in range(seeds_of(cell, seeds)):
+        for seed in range(seeds_of(cell, seeds)) if only_seed is None else [only_seed]:
             key = (settings.model_dump_json(), seed)
             shared = plan.get(key)
             planned = PlannedRun(
@@ -128,8 +135,10 @@ def make_plan(
         for settings in {run.settings.data for run in plan.values()}
     }
     fitting = {cell.name: cell for cell in cells}
+    backend = select_backend(place.backend_name).name
     return [
-        _with_state(place, run, fitting[run.cells[0]], records, checksums[run.settings.data]) for run in plan.values()
+        _with_state(place, run, fitting[run.cells[0]], records, checksums[run.settings.data], backend)
+        for run in plan.values()
     ]
 
 
@@ -140,14 +149,19 @@ def read_records(place: Workplace) -> list[RunRecord]:
 
 
 def _with_state(
-    place: Workplace, run: PlannedRun, cell: Cell, records: list[RunRecord], checksums: dict[str, str] | None
+    place: Workplace,
+    run: PlannedRun,
+    cell: Cell,
+    records: list[RunRecord],
+    checksums: dict[str, str] | None,
+    backend: str,
 ) -> PlannedRun:
     """The run with its id, state and reason."""
     same = [record for record in records if record.seed == run.seed and cell.fits(record)]
     current = [record for record in same if record.algorithm == ALGORITHM and _on_data(record, checksums)]
-    current.sort(key=lambda record: (record.state == "done", run.is_met_by(record)))
+    current.sort(key=lambda record: (record.state == "done", run.is_met_by(record), record.backend == backend))
     record = current[-1] if current else None
-    name = record.run if record else run_id(run.settings, checksums, run.seed) if checksums else None
+    name = record.run if record else run_id(run.settings, checksums, run.seed, backend) if checksums else None
     state, reason = _state(place, run, name, record, same, records)
     return replace(run, run=name, state=state, reason=reason)
 

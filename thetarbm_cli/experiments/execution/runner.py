@@ -11,6 +11,7 @@ from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.execution.job import Job, Outcome
 from thetarbm_cli.experiments.execution.local import Executor
 from thetarbm_cli.experiments.execution.plan import PlannedRun
+from thetarbm_cli.experiments.runs.fields import SuitePart
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.experiments.suite.schema import Theory
 
@@ -45,9 +46,11 @@ def pending(plan: list[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
     return [run for run in plan if run.state not in ("done", "failed") or (run.state == "failed" and retry_failed)]
 
 
-def steps(place: Workplace, runs: list[PlannedRun], executor: Executor, keep_going: bool) -> Iterator[Step]:
-    """Make runs and yield each outcome as it is known, with the time that the rest will take."""
-    by_job = {Job.of(run): run for run in runs}
+def steps(
+    place: Workplace, runs: list[PlannedRun], executor: Executor, keep_going: bool, suite: SuitePart | None = None
+) -> Iterator[Step]:
+    """Make runs, for a suite or by hand, and yield each outcome as it is known, with the time of the rest."""
+    by_job = {Job.of(run, suite): run for run in runs}
     started = time.perf_counter()
     for number, (job, outcome) in enumerate(executor(place, list(by_job), keep_going), start=1):
         left = (time.perf_counter() - started) / number * (len(runs) - number)

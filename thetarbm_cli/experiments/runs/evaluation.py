@@ -1,21 +1,25 @@
-"""Measuring a run: what its record lacks is measured and written into it."""
+"""Measuring a run: what its record lacks is measured, and written into it or, if it has numbers, kept beside it."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from thetarbm_cli.backend import select_backend
+from thetarbm_cli.experiments.runs.fields import EnvironmentPart, WeightsPart
 from thetarbm_cli.experiments.runs.measuring import Subject, Watch, measure_error, measure_gamma, unwatched
-from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, model_of
-from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, fitted, weights_of
+from thetarbm_cli.experiments.runs.store import Measurement, RunRecord, joined
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.models.oriented import OrientedRBM
 
 # Δ of the γ-score in the tables.
 DEFAULT_OFFSET = 20.0
+
+logger = logging.getLogger("thetarbm")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,13 @@ class Due:
 
     def __bool__(self) -> bool:
         return self.svm or bool(self.gamma) or self.search
+
+    def with_all_of(self, metrics: dict[str, Any]) -> Due:
+        """These measures, and all that the metrics have."""
+        scores = [metrics.get("gamma", {}), *metrics.get("gamma_offsets", [])]
+        pairs = [(score["offset"], role) for score in scores for role in ("train", "test") if role in score]
+        search = self.search or "grid_search" in metrics
+        return Due(svm=True, gamma=tuple(dict.fromkeys((*self.gamma, *pairs))), search=search)
 
 
 def evaluate_run(
@@ -42,6 +53,9 @@ def evaluate_run(
     watch: Watch = unwatched,
 ) -> tuple[RunRecord, bool]:
     """Measure a run and record it; what the record has already is kept.
+
+    The first numbers complete the record. Later ones are kept beside it, so that a record that was measured changes
+    only by `force`, which measures all that it has again.
 
     Parameters
     ----------
@@ -68,24 +82,46 @@ def evaluate_run(
     InputError
         If the run failed, is of another algorithm, its weights are missing, or an offset is out of range.
     """
+    record = checked_record(place, run)
+    if not force and not _due(record.metrics or {}, offset if with_gamma else None, more_offsets, search):
+        return record, True
     with place.store.locked(run):
+        # Another process may have measured it meanwhile.
         record = checked_record(place, run)
-        metrics: dict[str, Any] = {} if force or record.metrics is None else dict(record.metrics)
-        due = _due(metrics, offset if with_gamma else None, more_offsets, search)
+        had = record.metrics or {}
+        due = _due({} if force else had, offset if with_gamma else None, more_offsets, search)
+        if force:
+            due = due.with_all_of(had)
         if not due:
             return record, True
-        model = model_of(place, record)
+        weights = weights_of(place, record)
+        if weights.made_here:
+            logger.warning(
+                "%s is measured with weights that were made here and are not the recorded ones; the numbers say so", run
+            )
+        model = fitted(place, record, weights)
         subject = Subject(record, model, data_of(place, record), select_backend(place.backend_name), watch)
         started = time.perf_counter()
+        metrics: dict[str, Any] = {}
         _measure(subject, due, metrics)
         if isinstance(model, OrientedRBM):
             model.set_params(align=False)
-            unaligned = dict(metrics.get("unaligned", {}))
-            _measure(subject, replace(due, search=False), unaligned)
-            metrics["unaligned"] = unaligned
-        earlier = 0.0 if force else record.timings.get("evaluate_seconds", 0.0)
-        timings = {**record.timings, "evaluate_seconds": round(earlier + time.perf_counter() - started, 3)}
-        record = record.model_copy(update={"metrics": metrics, "timings": timings})
+            metrics["unaligned"] = {}
+            _measure(subject, replace(due, search=False), metrics["unaligned"])
+        seconds = round(time.perf_counter() - started, 3)
+        if record.is_measured and not force:
+            used = weights.made_here or WeightsPart(
+                sha256=str(record.weights_sha256), environment=EnvironmentPart(**record.environment)
+            )
+            place.store.add_measures(record, Measurement(metrics=metrics, weights=used, seconds=seconds))
+            return record.model_copy(update={"metrics": joined(had, metrics)}), False
+        record = record.model_copy(
+            update={
+                "metrics": metrics,
+                "timings": {**record.timings, "evaluate_seconds": seconds},
+                "measured_with": weights.made_here,
+            }
+        )
         place.store.save(record)
         return record, False
 

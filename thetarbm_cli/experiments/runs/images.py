@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.prepared import Prepared, list_prepared, prepare, prepared_checksum
+from thetarbm_cli.data.prepared import Prepared, list_prepared, load_prepared, prepare, prepared_checksum
+from thetarbm_cli.data.recipes import SOURCES
+from thetarbm_cli.data.sidecar import read_sidecar
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.profiles import Protocol
 from thetarbm_cli.experiments.runs.settings import DataSettings
+
+logger = logging.getLogger("thetarbm")
 
 Part = tuple[NDArray[np.float32], NDArray[np.int64]]
 
@@ -69,18 +74,73 @@ class RunData:
         return _part_of(self.tested, "valid" if self.protocol == "choice" else "test")
 
 
-def load_data(data_dir: Path, settings: DataSettings, progress: Callable[[int, int], None] | None = None) -> RunData:
-    """Load what a run needs, preparing it first if it is not there."""
-    # mnist ships with the package: "official" is where its counterpart for testing comes from.
-    shipped = settings.train_on == "mnist" and settings.source == "official"
-    source = "shipped" if shipped else settings.source
-    learned = prepare(data_dir, settings.train_on, source, seed=settings.seed, progress=progress)
-    tested = learned
-    if learned.dataset == "mnist":
-        tested = prepare(data_dir, "mnist-rot", settings.source, seed=settings.seed, progress=progress)
+def load_data(
+    data_dir: Path,
+    settings: DataSettings,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    sha256: str | None = None,
+) -> RunData:
+    """Load what a run needs, preparing it first if it is not there.
+
+    Where a file of the user has moved, its prepared copy serves; `sha256` is the copy's, where it is known.
+    """
+    copy = prepared_copy(data_dir, settings, sha256)
+    if copy is not None:
+        learned = tested = load_prepared(copy)
+        if not Path(settings.source).is_file():
+            logger.info("there is no file %s: its prepared copy %s is used", settings.source, copy)
+    else:
+        # mnist ships with the package: "official" is where its counterpart for testing comes from.
+        shipped = settings.train_on == "mnist" and settings.source == "official"
+        source = "shipped" if shipped else settings.source
+        learned = tested = prepare(data_dir, settings.train_on, source, seed=settings.seed, progress=progress)
+        if learned.dataset == "mnist":
+            tested = prepare(data_dir, "mnist-rot", settings.source, seed=settings.seed, progress=progress)
     counts = (settings.train, settings.valid, settings.test)
     subset = learned.subset(*counts)
     return RunData(subset, subset if tested is learned else tested.subset(*counts), settings.protocol)
+
+
+def prepared_copy(data_dir: Path, settings: DataSettings, sha256: str | None = None) -> Path | None:
+    """The prepared copy of a user's file, by its checksum or, if the file is no longer there, by its name.
+
+    None if there is no such copy, or if the file itself is there and no checksum is given.
+
+    Raises
+    ------
+    InputError
+        If several files of this name were prepared, and no checksum says which is meant.
+    """
+    source = Path(settings.source)
+    if settings.source in SOURCES or (sha256 is None and source.is_file()):
+        return None
+    copies = [
+        entry
+        for entry in list_prepared(data_dir)
+        if entry["source"] not in SOURCES
+        and (
+            entry["sha256"] == sha256
+            if sha256
+            else (Path(entry["source"]).name, entry["seed"]) == (source.name, settings.seed)
+        )
+    ]
+    if len({entry["sha256"] for entry in copies}) > 1:
+        found = ", ".join(entry["path"] for entry in copies)
+        raise InputError(f"there is no file {source}, and several of this name were prepared ({found}): give its path")
+    return Path(copies[0]["path"]) if copies else None
+
+
+def require_images(data_dir: Path, settings: DataSettings) -> None:
+    """Refuse images that are not there and cannot be made.
+
+    Raises
+    ------
+    InputError
+        If a name makes no sense, or a file of the user is missing.
+    """
+    if prepared_copy(data_dir, settings) is None:
+        prepared_checksum(data_dir, settings.tested_on, settings.source, seed=settings.seed)
 
 
 def described_data(data_dir: Path, settings: DataSettings) -> dict[str, dict[str, Any]] | None:
@@ -99,6 +159,10 @@ def described_data(data_dir: Path, settings: DataSettings) -> dict[str, dict[str
 def prepared_checksums(data_dir: Path, settings: DataSettings) -> dict[str, str] | None:
     """Checksums of the prepared data by its role, from its sidecars; None if it is not prepared here."""
     try:
+        copy = prepared_copy(data_dir, settings)
+        if copy is not None:
+            checksum = str(read_sidecar(copy)["sha256"])
+            return {"train": checksum, "test": checksum}
         tested = prepared_checksum(data_dir, settings.tested_on, settings.source, seed=settings.seed)
         learned = tested
         if settings.train_on == "mnist" and settings.source in ("generated", "official"):

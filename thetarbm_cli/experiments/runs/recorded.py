@@ -6,7 +6,7 @@ from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.images import RunData, load_data
 from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
-from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.store import RunRecord, Weights
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.models.catalogue import build
 from thetarbm_cli.models.rbm import RBM
@@ -45,29 +45,39 @@ def _has_its_id(record: RunRecord) -> bool:
     """Whether what a record says of its run is what the run is named after."""
     try:
         checksums = {role: described["sha256"] for role, described in record.data.items()}
-        return run_id(record.settings, checksums, record.seed) == record.run
+        return run_id(record.settings, checksums, record.seed, record.backend) == record.run
     except (InputError, KeyError):
         # A model or setting that there is not.
         return False
 
 
 def model_of(place: Workplace, record: RunRecord) -> RBM:
-    """The fitted model of a run.
+    """The fitted model of a run; as `weights_of` where its weights are missing."""
+    return fitted(place, record, weights_of(place, record))
+
+
+def weights_of(place: Workplace, record: RunRecord) -> Weights:
+    """The weights of a run, recorded or made here.
 
     Raises
     ------
     InputError
-        If its weights are missing or damaged.
+        If they are missing or damaged.
     """
-    arrays = place.store.load_weights(record)
-    if arrays is None:
+    weights = place.store.load_weights(record)
+    if weights is None:
         raise InputError(
             f"the weights of {record.run} are not in {place.store.path(record.run)}; "
             f"train it again: {retrain_command(record)}"
         )
+    return weights
+
+
+def fitted(place: Workplace, record: RunRecord, weights: Weights) -> RBM:
+    """The model of a run with these weights."""
     settings = record.settings
     model = build(settings.model, settings.complete_parameters, seed=record.seed, backend=place.backend_name)
-    return model.load_arrays(arrays)
+    return model.load_arrays(weights.arrays)
 
 
 def data_of(place: Workplace, record: RunRecord) -> RunData:
@@ -78,7 +88,7 @@ def data_of(place: Workplace, record: RunRecord) -> RunData:
     ThetaRBMError
         If the prepared data has another content.
     """
-    data = load_data(place.data_dir, record.settings.data)
+    data = load_data(place.data_dir, record.settings.data, sha256=record.data["train"]["sha256"])
     for role, described in record.data.items():
         if data.checksums[role] != described["sha256"]:
             raise ThetaRBMError(

@@ -187,13 +187,17 @@ def _value(name: str, text: str) -> Any:
     return value
 
 
-def run_id(settings: RunSettings, checksums: dict[str, str], seed: int) -> str:
-    """Name of a run: a hash of canonical settings, the data's checksums, the seed and the algorithm's version."""
+def run_id(settings: RunSettings, checksums: dict[str, str], seed: int, backend: str = "numpy") -> str:
+    """Name of a run: a hash of canonical settings, the data's checksums, the seed and the algorithm's version.
+
+    Another backend than NumPy draws other random numbers, and is part of the name.
+    """
     content = {
         "settings": settings.canonical(),
         "data": checksums,
         "seed": seed,
         "algorithm": ALGORITHM,
+        **({} if backend == "numpy" else {"backend": backend}),
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{settings.model}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -246,9 +246,7 @@ class RunStore:
         """What was measured after a record had its own numbers."""
         later = self._read(LaterMeasures, self.measures_path(record.run), record.run)
         if later is None or later.recorded_weights_sha256 != record.weights_sha256:
-            return LaterMeasures(
-                run=record.run, recorded_weights_sha256=record.weights_sha256, measurements=[]
-            )
+            return LaterMeasures(run=record.run, recorded_weights_sha256=record.weights_sha256, measurements=[])
         return later
 
     def newer_format(self, run: str) -> int | None:
@@ -274,17 +272,29 @@ class RunStore:
         documents.write(self.weights_note_path(record.run), note.model_dump(mode="json"))
         return True
 
+    def verify_weights(self, record: RunRecord) -> WeightsPart | None:
+        """Check that weights are the recorded ones (None), or such as were made here.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there are none.
+        ValueError
+            If they are neither.
+        """
+        found = storage.sha256_of_file(self.weights_path(record.run))
+        if found == record.weights_sha256:
+            return None
+        note = self._read(WeightsNote, self.weights_note_path(record.run), record.run)
+        if note is None or note.weights.sha256 != found:
+            raise ValueError("its checksum is not the record's")
+        return note.weights
+
     def load_weights(self, record: RunRecord) -> Weights | None:
         """Weights of a run: the recorded ones, or such as were made here; None if they are missing or damaged."""
         target = self.weights_path(record.run)
         try:
-            found = storage.sha256_of_file(target)
-            made_here = None
-            if found != record.weights_sha256:
-                note = self._read(WeightsNote, self.weights_note_path(record.run), record.run)
-                if note is None or note.weights.sha256 != found:
-                    raise ValueError("its checksum is not the record's")
-                made_here = note.weights
+            made_here = self.verify_weights(record)
             return Weights(read_arrays(target), made_here)
         except FileNotFoundError:
             return None

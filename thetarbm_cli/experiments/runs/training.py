@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.backend import select_backend
+from thetarbm_cli.backend import Backend, select_backend
 from thetarbm_cli.errors import InputError, StorageError, told
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes
+from thetarbm_cli.experiments.runs.fields import EnvironmentPart, WeightsPart
 from thetarbm_cli.experiments.runs.images import RunData, load_data
 from thetarbm_cli.experiments.runs.memory import refuse_too_large, training_bytes
 from thetarbm_cli.experiments.runs.perturbation import perturb
@@ -68,10 +69,17 @@ def train_run(
         If training diverges; the run is then recorded as failed and keeps its last checkpoint. So it is after any
         other error, such as a lack of memory. A disk that is full is told and not recorded: the same call goes on.
         A record of a newer version of the program is left alone.
+
+    Notes
+    -----
+    Weights are a cache, records are the result: where the weights of a measured run are missing, they are made again
+    and its record stays as it is. Weights that are not the recorded ones (another processor or library) get a note
+    of their own.
     """
     store = place.store
     data = load_data(place.data_dir, settings.data, on_data)
-    run = run_id(settings, data.checksums, seed)
+    backend = select_backend(place.backend_name)
+    run = run_id(settings, data.checksums, seed, backend.name)
     with store.locked(run):
         store.refuse_newer(run)
         stored = store.load(run)
@@ -79,14 +87,21 @@ def train_run(
             return TrainedRun(stored, cached=True)
         if force:
             store.remove_checkpoint(run)
-        # A run that is made again is still the one that the cells asked for.
-        made = _train(place, settings, seed, run, data, stored.cells if stored else [], on_epoch)
-        # Weights that were lost and are made again are the ones that were recorded and measured.
-        same = stored is not None and stored.state == "done" and stored.weights_sha256 == made.weights_sha256
-        record = stored if stored is not None and same and not force else made
-        store.save(record)
+        kept = stored if stored is not None and stored.is_measured and not force else None
+        made = _train(store, backend, settings, seed, run, data, stored, on_epoch, record_failure=kept is None)
+        if kept is None:
+            store.save(made)
+        assert made.weights_sha256 is not None
+        weights = WeightsPart(sha256=made.weights_sha256, environment=EnvironmentPart(**made.environment))
+        if store.note_weights(kept or made, weights):
+            logger.info(
+                "the weights of %s that were made here differ from the recorded ones, as on another processor: "
+                "%s says where they were made",
+                run,
+                store.weights_note_path(run),
+            )
         store.remove_checkpoint(run)
-        return TrainedRun(record, cached=False)
+        return TrainedRun(kept or made, cached=False)
 
 
 def seeds_by_axis(settings: RunSettings, seed: int) -> dict[str, Any]:
@@ -99,22 +114,25 @@ def is_usable(store: RunStore, record: RunRecord) -> bool:
     if record.state != "done":
         return False
     if store.load_weights(record) is None:
-        logger.info("the weights of %s are missing here: training it again", record.run)
+        stays = "; its record stays as it is" if record.is_measured else ""
+        logger.info("the weights of %s are missing here: training it again%s", record.run, stays)
         return False
     return True
 
 
 def _train(
-    place: Workplace,
+    store: RunStore,
+    backend: Backend,
     settings: RunSettings,
     seed: int,
     run: str,
     data: RunData,
-    cells: list[str],
+    earlier: RunRecord | None,
     on_epoch: EpochObserver | None,
+    *,
+    record_failure: bool,
 ) -> RunRecord:
     """Train and store the weights; the record is stored only if training fails."""
-    store, backend = place.store, select_backend(place.backend_name)
     store.remove_leftovers(run)
     images, _ = data.train()
     refuse_too_large(
@@ -152,7 +170,9 @@ def _train(
                 "checkpoint_seconds": round(checkpointer.seconds, 3),
             },
             peak_memory_megabytes=peak_memory_megabytes(),
-            cells=cells,
+            # A run that is made again is still the one that the cells asked for.
+            cells=earlier.cells if earlier else [],
+            suite=earlier.suite if earlier else None,
             **more,
         )
 
@@ -163,7 +183,8 @@ def _train(
         # What the user gave is wrong, or the disk is full: there is no run that could have failed.
         raise
     except Exception as error:
-        store.save(record("failed", error=told(error)))
+        if record_failure:
+            store.save(record("failed", error=told(error)))
         raise
     history[:] = model.history_
     return record("done", weights_sha256=store.save_weights(run, model.to_arrays()))

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.runs.fields import SuitePart
 from thetarbm_cli.experiments.suite.schema import PERTURBATION_AXES, Experiment, Suite
 from thetarbm_cli.experiments.suite_file import MOST_CELLS, Document, Place, find_suite, read_document
 
@@ -51,6 +52,11 @@ def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Sui
         _check_settings(document, suite)
         document.raise_problems()
     return suite
+
+
+def suite_identity(suite: Suite, given: Path | None = None) -> SuitePart:
+    """How records name the suite that they were made for: by its file's name and its title, whatever its content."""
+    return SuitePart(file=find_suite(given).name, title=suite.title)
 
 
 def _note(document: Document, location: tuple[int | str, ...], kind: str, message: str) -> None:
