@@ -205,13 +205,17 @@ for _ in range(20):
     assert counter.read_text() == "60"
 
 
-def test_lock_that_is_held_too_long_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lock_that_is_held_too_long_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "thetarbm")
     monkeypatch.setattr(storage, "LOCK_PATIENCE_SECONDS", 0.05)
     with started(HOLD, tmp_path / "file") as process:
         held = pytest.raises(ThetaRBMError, match=r"file\.lock is held by another process")
         with held, storage.locked(tmp_path / "file"):
             pytest.fail("two processes hold one lock")
         process.kill()
+    assert caplog.messages == [f"another process holds {tmp_path / 'file'}.lock: waiting until it is done"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])

@@ -122,7 +122,7 @@ def locked(target: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=SILENT_SECONDS)
         except filelock.Timeout:
-            logger.info("another process works on %s: waiting until it is done", target.parent)
+            logger.info("another process holds %s: waiting until it is done", path)
             lock.acquire()
     except filelock.Timeout as error:
         raise StorageError(f"{path} is held by another process for an hour; wait for it or end it") from error

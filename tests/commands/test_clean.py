@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import Command
+from tests.experiments.runs import Command, rewrite
 from tests.experiments.suites import SMALL, record_for, save, write_suite
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -16,7 +18,9 @@ def suite(tmp_path: Path) -> str:
     older = load_suite(write_suite(tmp_path, SMALL.replace("epochs: 3", "epochs: 4"))).cells("tiny")
     path = write_suite(tmp_path)
     cells = load_suite(path).cells("tiny")
-    by_hand = record_for(older[1], 5, test_error_percent=1.0).model_copy(update={"cells": [], "run": "rbm-by-hand"})
+    by_hand = record_for(older[1], 5, test_error_percent=1.0).model_copy(
+        update={"cells": [], "suite": None, "run": "rbm-by-hand"}
+    )
     ancient = record_for(cells[2], test_error_percent=1.0).model_copy(update={"algorithm": 0, "run": "theta-ancient"})
     stale = record_for(older[0], test_error_percent=1.0).model_copy(update={"run": "rbm-stale"})
     good = record_for(cells[0], test_error_percent=1.0).model_copy(update={"run": "rbm-good"})
@@ -40,11 +44,51 @@ def test_stale_runs_go_and_others_stay(thetarbm: Command, tmp_path: Path, suite:
     assert thetarbm("clean", "--suite", suite).out == "nothing to remove\n"
 
 
-def test_nothing_goes_without_a_yes(thetarbm: Command, tmp_path: Path, suite: str) -> None:
+def test_runs_of_other_suites_stay_and_those_that_name_none(thetarbm: Command, tmp_path: Path, suite: str) -> None:
+    for run, other in (
+        ("rbm-stale", {"file": "mine.yaml", "title": "small"}),
+        ("theta-ancient", {"file": "suite.yaml", "title": "another"}),
+    ):
+        rewrite(tmp_path / "results", run, {"suite": other})
     before = runs_in(tmp_path)
+    assert thetarbm("clean", "--suite", suite, "--yes").out == "nothing to remove\n"
+    for run in ("rbm-stale", "theta-ancient"):
+        rewrite(tmp_path / "results", run, {"suite": None})
+    assert thetarbm("clean", "--suite", suite, "--yes").out == "nothing to remove\n"
+    assert runs_in(tmp_path) == before
+
+
+def test_runs_say_for_which_suite_they_were_made(thetarbm: Command, tmp_path: Path) -> None:
+    path = str(write_suite(tmp_path))
+    assert thetarbm("run", "theta/sparsity=0.3", "--suite", path, "--profile", "tiny", "--seeds", "1").code == 0
+    other = tmp_path / "other.yaml"
+    other.write_text(SMALL.replace("epochs: 3", "epochs: 4"))
+    assert thetarbm("clean", "--suite", str(other), "--yes").out == "nothing to remove\n"
+    write_suite(tmp_path, SMALL.replace("epochs: 3", "epochs: 4"))
+    assert thetarbm("clean", "--suite", path, "--yes").out.endswith(" MB\n")
+    assert runs_in(tmp_path) == []
+
+
+def test_a_dry_run_says_what_would_go_and_how_much(thetarbm: Command, tmp_path: Path, suite: str) -> None:
+    before = runs_in(tmp_path)
+    done = thetarbm("clean", "--suite", suite, "--dry-run")
+    assert done.code == 0
+    assert re.search(r"^2 would be removed, \d+\.\d MB$", done.out, re.MULTILINE)
+    sheet = thetarbm("clean", "--suite", suite, "--dry-run", "--json").json
+    assert (sheet["removed"], sheet["bytes"]) == ([], 0)
+    assert [row["run"] for row in sheet["would_remove"]] == ["rbm-stale", "theta-ancient"]
+    assert sheet["would_free_bytes"] > 0
+    assert runs_in(tmp_path) == before
+
+
+def test_no_means_no(thetarbm: Command, tmp_path: Path, suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = runs_in(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     done = thetarbm("clean", "--suite", suite)
-    assert done.code != 0
+    assert (done.code, done.out.splitlines()[-1]) == (0, "nothing removed")
     assert "remove 2 of these" in done.err
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert thetarbm("clean", "--suite", suite).code == 2
     assert runs_in(tmp_path) == before
 
 

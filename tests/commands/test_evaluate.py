@@ -91,9 +91,21 @@ def test_all_are_all_finished_runs(thetarbm: Command, evaluated: Path) -> None:
     assert all(row["cached"] for row in rows)
 
 
-def test_all_of_nothing_is_nothing(thetarbm: Command) -> None:
+def test_all_of_nothing_is_said(thetarbm: Command, tmp_path: Path) -> None:
+    thetarbm("evaluate", "--all", "--json").assert_refused(str(tmp_path / "results"), "does not exist", "train")
+    (tmp_path / "results" / "runs").mkdir(parents=True)
+    thetarbm("evaluate", "--all", "--json").assert_refused(str(tmp_path / "results"), "no finished run", "train")
+
+
+def test_all_says_which_record_is_damaged(thetarbm: Command, evaluated: Path, tmp_path: Path) -> None:
+    shutil.copytree(evaluated, tmp_path / "results")
+    run = run_of(tmp_path / "results", "rbm")
+    RunStore(tmp_path / "results").record_path(run).write_text("{")
     outcome = thetarbm("evaluate", "--all", "--json")
-    assert (outcome.code, outcome.json) == (0, {"runs": []})
+    assert outcome.code == 1
+    assert len(outcome.json["runs"]) == 5
+    (warning,) = outcome.err.splitlines()
+    assert run in warning
 
 
 def test_all_passes_over_what_cannot_be_measured(thetarbm: Command, evaluated: Path, tmp_path: Path) -> None:
@@ -133,7 +145,10 @@ def test_grid_search_is_recorded_and_cached(
     monkeypatch.setattr(measuring, "GRID_PENALTIES", (1.0, 30.0))
     monkeypatch.setattr(measuring, "GRID_WIDTHS", (0.02, 0.08))
     row = thetarbm("evaluate", theta, "--grid-search", "--json").json["runs"][0]
-    found = record_of(results, theta)["metrics"]["grid_search"]
+    record = RunStore(results).load(theta)
+    assert record is not None
+    assert record.metrics is not None
+    found = record.metrics["grid_search"]
     assert row["grid_search"] == found
     assert [(point["C"], point["gamma"]) for point in found["grid"]] == [(1, 0.02), (1, 0.08), (30, 0.02), (30, 0.08)]
     assert thetarbm("evaluate", theta, "--grid-search", "--json").json["runs"][0]["cached"] is True

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ def table(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     results = tmp_path_factory.mktemp("perturb")
     outcome = finish(spawn(small_data, results, *SMALL, "--json"))
     assert outcome.code == 0
+    # Progress is for people: one line a cell, the unperturbed one included.
+    assert len(outcome.err.splitlines()) == 5
     return results, outcome.json
 
 
@@ -41,8 +44,7 @@ def test_json_is_as_documented(thetarbm: Command, table: tuple[Path, dict[str, A
         assert record["metrics"]["svm"]["test_error_percent"] == cell["test_error_percent"]
         assert "gamma" not in record["metrics"]
     assert len({cell["run"] for cell in sheet["cells"]}) == 4
-    # Progress is for people: one line a cell, the unperturbed one included.
-    assert len(outcome.err.splitlines()) == 5
+    assert outcome.err == ""
 
 
 def test_unperturbed_error_is_that_of_the_plain_run(
@@ -169,3 +171,34 @@ def test_wrong_usage_is_one_sentence_and_writes_nothing(
 def test_cell_that_diverges_is_one_sentence(thetarbm: Command) -> None:
     outcome = thetarbm("perturb", "--profile", "tiny", "--n", "1", "--p", "0.1", "--set", "learning_rate=1000")
     outcome.assert_refused("diverged", code=1)
+
+
+def test_the_svm_is_the_one_that_was_set(thetarbm: Command, tmp_path: Path) -> None:
+    small = ("perturb", "--profile", "tiny", "--n", "1", "--p", "0.1", "--json")
+    run = thetarbm(*small, "--set", "svm.C=1").json["cells"][0]["run"]
+    assert record_of(tmp_path / "results", run)["metrics"]["svm"]["C"] == 1.0
+
+
+def test_every_profile_is_known(thetarbm: Command, tmp_path: Path) -> None:
+    sizes = ("--set", "hidden=10", "--set", "epochs=1", "--set", "data.train=100", "--set", "data.test=50")
+    sheet = thetarbm("perturb", "--profile", "best", "--n", "1", "--p", "0.1", *sizes, "--json").json
+    record = record_of(tmp_path / "results", sheet["cells"][0]["run"])
+    assert record["settings"]["data"]["protocol"] == "final"
+    thetarbm("perturb", "--profile", "huge").assert_refused("huge", "best", "quick", "tiny")
+
+
+def test_records_without_weights_and_data_are_enough(
+    thetarbm: Command, tmp_path: Path, table: tuple[Path, dict[str, Any]]
+) -> None:
+    results, sheet = tmp_path / "results", table[1]
+    shutil.copytree(table[0], results, ignore=shutil.ignore_patterns("*.npz", "*.lock"))
+    before = files_in(results)
+    assert thetarbm(*SMALL, "--json", data_dir=tmp_path / "empty").json == sheet
+    assert files_in(results) == before
+
+
+def test_run_perturbation_and_perturb_are_one_road(thetarbm: Command, table: tuple[Path, dict[str, Any]]) -> None:
+    results, sheet = table
+    told = thetarbm("run", "perturbation", "--profile", "tiny", "--dry-run", "--json", results=results).json
+    cached = {row["run"] for row in told["runs"] if row["state"] == "cached"}
+    assert cached == {cell["run"] for cell in sheet["cells"]}

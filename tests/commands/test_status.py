@@ -51,6 +51,7 @@ def test_a_failed_run_is_due_with_its_error(thetarbm: Command, tmp_path: Path) -
 def test_the_checks_of_the_theory_are_a_cell(thetarbm: Command, tmp_path: Path) -> None:
     told = thetarbm("status", "theory", "--json")
     assert told.code == 3
+    assert f"the results folder {tmp_path / 'results'} does not exist" in told.err
     assert told.json["cells"] == [
         {"experiment": "theory", "cell": "theory", "seeds": 1, "done": 0, "state": "missing", "reason": "never run"}
     ]

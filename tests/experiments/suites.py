@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from thetarbm_cli.experiments.runs.fields import SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
@@ -57,6 +58,10 @@ experiments:
 SHA = {"generated": "a" * 64, "official": "b" * 64, "mnist": "d" * 64, "fashion-rot": "f" * 64}
 
 
+# How records name the small suite.
+SUITE = SuitePart(file="suite.yaml", title="small")
+
+
 def write_suite(folder: Path, text: str = SMALL) -> Path:
     path = folder / "suite.yaml"
     path.write_text(text, encoding="utf-8")
@@ -87,6 +92,7 @@ def record_for(cell: Cell, seed: int = 0, *, source: str = "generated", **number
         peak_memory_megabytes=1.0,
         metrics=metrics(**numbers),
         cells=[f"{cell.name}@{cell.profile}"],
+        suite=SUITE,
     )
 
 

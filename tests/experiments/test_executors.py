@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from tests.experiments.runs import call, finish, place_of, record_of, spawn
-from tests.experiments.suites import FAILING, lasting, write_suite
+from tests.experiments.suites import FAILING, SUITE, lasting, write_suite
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext, run_on_worker
@@ -27,7 +27,7 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 def jobs_of(folder: Path, small_data: Path, results: Path, text: str | None = None, seeds: int = 1) -> list[Job]:
     path = write_suite(folder, text) if text else write_suite(folder)
     cells = load_suite(path).cells("tiny")
-    return [Job.of(run) for run in make_plan(place_of(small_data, results), cells, seeds=seeds)]
+    return [Job.of(run, SUITE) for run in make_plan(place_of(small_data, results), cells, seeds=seeds)]
 
 
 def do_all(executor: Executor, small_data: Path, results: Path, jobs: list[Job]) -> list[Outcome]:

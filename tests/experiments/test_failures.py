@@ -18,6 +18,7 @@ from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure,
 from thetarbm_cli.experiments.execution.local import LOST_PROCESS, LocalExecutor, LostProcessError
 from thetarbm_cli.experiments.execution.plan import make_plan
 from thetarbm_cli.experiments.runs import training as training_run
+from thetarbm_cli.experiments.runs.fields import SuitePart
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.models.rbm import RBM
@@ -111,9 +112,12 @@ def test_runs_that_are_killed_or_fail_are_recorded_and_others_go_on(
     assert {record["error"] for record in records_by_cell(results).values()} == {None}
 
 
+IDENTITY = SuitePart(file="suite.yaml", title="faults")
+
+
 def jobs_of(tmp_path: Path, small_data: Path) -> list[Job]:
     cells = load_suite(write_suite(tmp_path, SUITE)).cells("tiny")
-    return [Job.of(run) for run in make_plan(place_of(small_data, tmp_path), cells, seeds=1)]
+    return [Job.of(run, IDENTITY) for run in make_plan(place_of(small_data, tmp_path), cells, seeds=1)]
 
 
 @pytest.mark.parametrize("keep_going", [True, False])

@@ -174,10 +174,10 @@ def test_weights_survive_saving(store: RunStore, theta: str) -> None:
     assert record is not None
     loaded = store.load_weights(record.model_copy(update={"weights_sha256": checksum}))
     assert loaded is not None
-    assert list(loaded) == list(ARRAYS)
+    assert list(loaded.arrays) == list(ARRAYS)
     for name, array in ARRAYS.items():
-        assert loaded[name].dtype == array.dtype
-        np.testing.assert_array_equal(loaded[name], array)
+        assert loaded.arrays[name].dtype == array.dtype
+        np.testing.assert_array_equal(loaded.arrays[name], array)
 
 
 def test_missing_weights_are_a_silent_miss(store: RunStore, theta: str, warnings: pytest.LogCaptureFixture) -> None:

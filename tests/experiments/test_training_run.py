@@ -157,19 +157,6 @@ def test_damaged_run_is_made_again_to_the_same_bytes(
     assert train_run(place_of(small_data, results), tiny("theta"), 0).cached
 
 
-def test_measures_outlive_lost_weights_but_not_other_weights(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(evaluated, results)
-    run = run_of(results, "rbm")
-    before = record_of(results, run)
-    RunStore(results).weights_path(run).unlink()
-    train(small_data, results, "rbm")
-    assert record_of(results, run) == before
-    rewrite(results, run, {"weights_sha256": "0" * 64})
-    train(small_data, results, "rbm")
-    assert record_of(results, run)["metrics"] is None
-
-
 def diverging(small_data: Path, results: Path, settings: RunSettings) -> dict[str, Any]:
     with pytest.raises(ThetaRBMError, match="training diverged"):
         train(small_data, results, settings)

@@ -205,3 +205,14 @@ def test_choices_show_the_error_alone() -> None:
     assert "error on the validation images" in text
     assert "γ" not in text.split("|:--")[1]
     assert len(lines_of(text, "error in %")) == sum("choice" in cell.tables for cell in BEYOND)
+
+
+def test_no_mean_is_over_two_backends(caplog: pytest.LogCaptureFixture) -> None:
+    cell = CELLS[0]
+    found = [record_for(cell, seed, test_error_percent=10.0 + seed) for seed in range(3)]
+    on_gpu = [record.model_copy(update={"environment": {"backend": "cupy"}, "run": "gpu"}) for record in found[:2]]
+    (numbers,) = collect([cell], [*found[:2], *on_gpu, found[2]])
+    assert numbers.value(cell, "test_error_percent").values == (10.0, 11.0, 12.0)
+    (numbers,) = collect([cell], [*found[:1], *on_gpu])
+    assert [record.backend for record in numbers.records[cell.name]] == ["cupy", "cupy"]
+    assert "several backends" in caplog.text

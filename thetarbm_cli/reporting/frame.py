@@ -24,7 +24,9 @@ with a column ``cell``, and its ``summary`` is the mean and standard deviation o
 
 from __future__ import annotations
 
+import logging
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +41,8 @@ from thetarbm_cli.experiments.runs.settings import ALGORITHM, DataSettings, Pert
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.outcomes import DEFAULT, column_name
+
+logger = logging.getLogger("thetarbm")
 
 PAPERS_DATASET = "mnist-rot"
 # Columns of the frame, without settings and numbers.
@@ -112,7 +116,7 @@ def _settings(record: RunRecord) -> dict[str, Any]:
         "train_dataset": train["dataset"],
         "train_sha256": train["sha256"],
         "cells": tuple(record.cells),
-        "backend": environment.get("backend"),
+        "backend": record.backend,
         "revision": git.get("revision"),
         "dirty": git.get("dirty"),
         "version": environment.get("version"),
@@ -261,10 +265,21 @@ def deviation_of(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
+def _of_one_backend(cell: str, records: list[RunRecord]) -> list[RunRecord]:
+    """The runs of the backend that has most of them, NumPy where as many: no mean is over two backends."""
+    counts = Counter(record.backend for record in records)
+    chosen = max(counts, key=lambda backend: (counts[backend], backend == "numpy"))
+    others = [record.run for record in records if record.backend != chosen]
+    if others:
+        logger.warning("%s has runs of several backends: those on %s count, not %s", cell, chosen, ", ".join(others))
+    return [record for record in records if record.backend == chosen]
+
+
 def collect(cells: Sequence[Cell], records: Iterable[RunRecord], dataset: str = PAPERS_DATASET) -> list[Numbers]:
     """Sort records to the cells that are tested on a data set, for each source of its images by itself.
 
     Only runs that are done and of this version of the algorithm count. Without any, there is one empty collection.
+    Backends draw other random numbers: of a cell that has runs of several, only those of one count, with a warning.
     """
     own = [cell for cell in cells if cell.tested_on == dataset]
     sources: dict[Source, dict[str, list[RunRecord]]] = {}
@@ -277,5 +292,8 @@ def collect(cells: Sequence[Cell], records: Iterable[RunRecord], dataset: str = 
     if not sources:
         name = own[0].data.get("source", "generated") if own else "generated"
         sources[Source(name, "", dataset)] = {}
+    for by_cell in sources.values():
+        for name, found in by_cell.items():
+            by_cell[name] = _of_one_backend(name, found)
     order = sorted(sources, key=lambda source: (source.name != "generated", source.name, source.sha256))
     return [Numbers(source, own, sources[source]) for source in order]

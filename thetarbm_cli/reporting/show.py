@@ -9,10 +9,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from thetarbm_cli import storage
 from thetarbm_cli.experiments.runs.fields import Measured, MetricsPart
 from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
@@ -85,7 +83,7 @@ def summarise(store: RunStore, record: RunRecord, suite: Suite) -> dict[str, Any
             for path in sorted(folder.iterdir())
             if path.is_file() and not path.name.startswith(".") and path.suffix != ".lock"
         ],
-        "weights": _state_of(store.weights_path(record.run), record.weights_sha256),
+        "weights": _state_of_weights(store, record),
         "train_command": retrain_command(record),
     }
 
@@ -114,10 +112,14 @@ def _number(number: Measured, cells: list[Cell]) -> dict[str, Any]:
     }
 
 
-def _state_of(path: Path, sha256: str | None) -> str:
-    if not path.is_file():
+def _state_of_weights(store: RunStore, record: RunRecord) -> str:
+    try:
+        store.verify_weights(record)
+    except FileNotFoundError:
         return MISSING
-    return THERE if storage.sha256_of_file(path) == sha256 else DAMAGED
+    except (OSError, ValueError):
+        return DAMAGED
+    return THERE
 
 
 @dataclass

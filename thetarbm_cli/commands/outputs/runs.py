@@ -203,3 +203,7 @@ class Clean(Output):
 
     removed: list[Removal]
     bytes: Count
+    would_remove: list[Removal] | None = None
+    """With --dry-run alone: what would go."""
+    would_free_bytes: Count | None = None
+    """With --dry-run alone: how much room it takes."""
