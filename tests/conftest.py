@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name a test by the argument, not by a long content: what is packed differs from one process to the next."""
     return argname if isinstance(val, bytes | str) and len(val) > 60 else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that know NumPy's random numbers where a GPU draws its own."""
+    if os.environ.get("THETARBM_BACKEND") == "cupy":
+        left_out = [item for item in items if item.get_closest_marker("numpy_draws")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("numpy_draws")]
 
 
 @pytest.fixture(scope="session")

@@ -109,6 +109,7 @@ def test_units_are_drawn_in_one_turn_or_none_as_often_as_they_should() -> None:
     assert 1 - drawn.sum(axis=0)[:, 0].mean() == pytest.approx(0.3, abs=0.006)
 
 
+@pytest.mark.numpy_draws
 def test_the_tracked_sigma_follows_the_reconstruction_error() -> None:
     random = np.random.default_rng(2)
     images = random.random((30, 16), dtype=np.float32)

@@ -85,18 +85,21 @@ def assert_trains_like_the_naive_trainer(name: str, settings: dict[str, Any], ep
         np.testing.assert_allclose(value, increments[key], rtol=1e-3, atol=1e-5, err_msg=key)
 
 
+@pytest.mark.numpy_draws
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 @pytest.mark.parametrize("name", ["rbm", "tirbm", "theta-tied", "theta-full"])
 def test_training_is_the_naive_loop(name: str, settings: dict[str, Any]) -> None:
     assert_trains_like_the_naive_trainer(name, settings)
 
 
+@pytest.mark.numpy_draws
 @pytest.mark.parametrize("name", ["theta-independent", "theta-permutation"])
 @pytest.mark.parametrize("settings", ["paper", "learned variance"])
 def test_other_slices_train_as_the_literal_double_loop_over_them(name: str, settings: str) -> None:
     assert_trains_like_the_naive_trainer(name, SETTINGS[settings])
 
 
+@pytest.mark.numpy_draws
 def test_the_tied_machine_is_that_of_its_slices_seen_in_the_frame_of_one_matrix() -> None:
     """The paper's Gaussian machine with W_s = M T_s' in the image's own frame, and the slope of its M."""
     rate, momentum, size = 0.1, 0.9, 10
