@@ -12,11 +12,12 @@ from thetarbm_cli.cli import COMMANDS, COMPLETION_VARIABLE, root
 from thetarbm_cli.experiments.runs.settings import PERTURBED_MODELS, DataSettings, Perturbation
 from thetarbm_cli.imaging.orientation import BINNINGS, OPERATORS, WEIGHTINGS
 from thetarbm_cli.imaging.rotation import KINDS as ROTATIONS
-from thetarbm_cli.models.catalogue import MODELS, defaults_of, preset_of
+from thetarbm_cli.models.catalogue import defaults_of
 from thetarbm_cli.models.learning import SPARSITY_FORMS, VISIBLE_SAMPLINGS
 from thetarbm_cli.models.theta import INITIALS, TENSORS
 from thetarbm_cli.models.transform_invariant import TransformInvariantRBM
 from thetarbm_cli.models.visible import KINDS as VISIBLES
+from thetarbm_cli.registry import MODELS
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "docs" / "schema"
 DEFAULT = re.compile(r"\s*\[default: ([^\]]+)\]")
@@ -157,14 +158,14 @@ def _codes() -> str:
 
 def _settings() -> str:
     """A line for each setting of the models, then those of data and perturbation."""
-    defaults = {model: defaults_of(model) for model in MODELS}
+    defaults = {model: defaults_of(model) for model in MODELS.own}
     lines = ["| key | default | values | models |", "| --- | --- | --- | --- |"]
     for name in sorted({name for settings in defaults.values() for name in settings}):
-        models = [model for model in MODELS if name in defaults[model]]
+        models = [model for model in MODELS.own if name in defaults[model]]
         (default,) = {_word(defaults[model][name]) for model in models}
         values = ", ".join(f"`{word}`" for word in WORDS.get(name, ()))
         lines.append(
-            f"| `{name}` | `{default}` | {values} | {'all' if len(models) == len(MODELS) else ', '.join(models)} |"
+            f"| `{name}` | `{default}` | {values} | {'all' if len(models) == len(MODELS.own) else ', '.join(models)} |"
         )
     for section, fields in (("data", DataSettings.model_fields), ("perturbation", Perturbation.model_fields)):
         for name, field in fields.items():
@@ -172,7 +173,7 @@ def _settings() -> str:
             lines.append(
                 f"| `{section}.{name}` | {default} |  | {'all' if section == 'data' else ', '.join(PERTURBED_MODELS)} |"
             )
-    changed = ", ".join(f"`{name}={_word(value)}`" for name, value in preset_of("tirbm", "reference").items())
+    changed = ", ".join(f"`{name}={_word(value)}`" for name, value in MODELS["tirbm"].preset("reference").items())
     return "\n".join([*lines, "", f"The preset `reference` of the TI-RBM: {changed}."])
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.docs.pages import PAGES, commands
 from thetarbm_cli.cli import COMMANDS, root
 from thetarbm_cli.experiments.runs.settings import parse_assignments, resolve
+from thetarbm_cli.registry import MODELS, ModelEntry
 
 
 @pytest.fixture
@@ -21,6 +22,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         # A call sets these for its process, which is the tests' here.
         monkeypatch.setenv(variable, "1")
+    # The plug-in of extending.md, which is not installed here.
+    monkeypatch.setitem(MODELS.own, "averaged", ModelEntry("averaged", "thetarbm_cli.models:RBM", "averaged"))
     for name in COMMANDS:
         command = root.get_command(click.Context(root), name)
         assert command is not None

@@ -20,7 +20,8 @@ from thetarbm_cli.experiments.runs.settings import (
     resolve,
     run_id,
 )
-from thetarbm_cli.models.catalogue import PRESETS, defaults_of
+from thetarbm_cli.models.catalogue import defaults_of
+from thetarbm_cli.registry import MODELS as REGISTRY
 
 CHECKSUMS = {"train": "a" * 64, "test": "b" * 64}
 DATA_FIELDS = {"train": 7, "valid": 7, "test": 7}
@@ -79,7 +80,7 @@ def test_tiny_profile_is_as_small_as_the_name_says() -> None:
 
 def test_later_settings_win_over_preset_and_profile() -> None:
     settings = resolve("tirbm", preset="reference", profile="tiny", parameters={"batch_size": 7, "hidden": 9})
-    reference = PRESETS["tirbm"]["reference"]
+    reference = REGISTRY["tirbm"].preset("reference")
     assert settings.complete_parameters == {
         **defaults_of("tirbm"),
         **reference,

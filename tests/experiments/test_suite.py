@@ -164,7 +164,7 @@ PROBLEMS = {
     ),
     "wrong type": ("seeds: 1\n", "seeds: one\n", "profiles.tiny.seeds: input should be a valid integer"),
     "impossible value": ("0.1746", "1.746", "published[0].gamma_train: input should be less than or equal to 1"),
-    "unknown model": ("model: theta", "model: thta", "experiments[1].model: input should be 'rbm'"),
+    "unknown model": ("model: theta", "model: thta", "experiments[1].model: unknown model 'thta': did you mean theta?"),
     "missing key": ("    label: RBM\n", "", "experiments[0].label: field required"),
     "duplicate name": ("name: again", "name: rbm", "experiments[2].name: the name 'rbm' is taken by experiments[0]"),
     "duplicate key": ("    model: theta\n", "    model: theta\n    model: rbm\n", "model: 'model' is there twice"),

@@ -5,16 +5,17 @@ import pytest
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models import RBM
-from thetarbm_cli.models.catalogue import MODELS, build, check_parameters, defaults_of, preset_of
+from thetarbm_cli.models.catalogue import build, check_parameters, defaults_of
+from thetarbm_cli.registry import MODELS
 
 
 @pytest.mark.no_device("settings only")
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", MODELS.own)
 def test_every_model_is_built_from_its_own_settings(model: str) -> None:
     defaults = defaults_of(model)
     assert not {"random_state", "backend"} & defaults.keys()
     built = build(model, {**defaults, "hidden": 7}, seed=3, backend="numpy")
-    assert type(built) is MODELS[model]
+    assert type(built) is MODELS.load(model)
     assert built.get_params() == {**defaults, "hidden": 7, "random_state": 3, "backend": "numpy"}
     assert check_parameters(model, defaults) == defaults
 
@@ -22,18 +23,18 @@ def test_every_model_is_built_from_its_own_settings(model: str) -> None:
 @pytest.mark.no_device("settings only")
 @pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
 def test_the_paper_is_the_preset_of_all_networks(model: str) -> None:
-    assert preset_of(model, "paper") == {}
+    assert MODELS[model].preset("paper") == {}
     common = defaults_of("rbm")
     assert {name: defaults_of(model)[name] for name in common} == common
 
 
 @pytest.mark.no_device("settings only")
 def test_the_reference_is_a_preset_of_the_transform_invariant_machine() -> None:
-    preset = preset_of("tirbm", "reference")
+    preset = MODELS["tirbm"].preset("reference")
     assert check_parameters("tirbm", preset) == preset
     assert preset["sparsity_weight"] == 3.0
     with pytest.raises(InputError, match="model rbm has no preset 'reference': choose one of paper"):
-        preset_of("rbm", "reference")
+        MODELS["rbm"].preset("reference")
 
 
 @pytest.mark.no_device("settings only")
@@ -86,12 +87,12 @@ def assert_gives_features(model: str, images: np.ndarray) -> None:
     assert np.array_equal(copy.transform(images), features)
 
 
-@pytest.mark.parametrize("model", [model for model in MODELS if "pixels" not in model])
+@pytest.mark.parametrize("model", [model for model in MODELS.own if "pixels" not in model])
 def test_every_model_gives_features(model: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
     assert_gives_features(model, digits[0][:60])
 
 
 @pytest.mark.no_device("pixels go through no machine")
-@pytest.mark.parametrize("model", [model for model in MODELS if "pixels" in model])
+@pytest.mark.parametrize("model", [model for model in MODELS.own if "pixels" in model])
 def test_every_control_gives_features(model: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
     assert_gives_features(model, digits[0][:60])

@@ -18,9 +18,9 @@ from tests.standin import Ledger, install
 from thetarbm_cli.backend import CupyBackend, NumpyBackend, select_backend
 from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.groups import Groups
-from thetarbm_cli.models.transform_invariant import REFERENCE
 from thetarbm_cli.models.update import TrainingState
 from thetarbm_cli.models.visible import VisibleUnits
+from thetarbm_cli.registry import MODELS
 
 pytestmark = pytest.mark.no_device("on the stand-in in any run, beside NumPy")
 
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[type[RBM], dict[str, Any]]] = {
     "tirbm, bernoulli, noisy": (TransformInvariantRBM, {**TURNING, **BERNOULLI, **NOISY}),
     "tirbm, learned variance": (TransformInvariantRBM, {**TURNING, **LEARNED, **ON_WEIGHTS}),
     "tirbm, tracked variance, noisy": (TransformInvariantRBM, {**TURNING, **NOISY, "variance": "tracked"}),
-    "tirbm, of its authors": (TransformInvariantRBM, {**REFERENCE, **TURNING}),
+    "tirbm, of its authors": (TransformInvariantRBM, {**MODELS["tirbm"].preset("reference"), **TURNING}),
     "theta, tied": (ThetaRBM, TURNING),
     "theta, tied, bernoulli, noisy": (ThetaRBM, {**TURNING, **BERNOULLI, **NOISY}),
     "theta, tied, learned variance": (ThetaRBM, {**TURNING, **LEARNED, **ON_WEIGHTS}),

@@ -15,7 +15,7 @@ from thetarbm_cli.backend import select_backend
 from thetarbm_cli.models import TransformInvariantRBM
 from thetarbm_cli.models.estimator import host_state
 from thetarbm_cli.models.pooling import PooledInteraction
-from thetarbm_cli.models.transform_invariant import REFERENCE
+from thetarbm_cli.registry import MODELS
 
 shapes = {
     "size": st.integers(2, 6),
@@ -156,21 +156,16 @@ def test_as_many_units_as_images_leave_a_residual() -> None:
 
 
 @pytest.mark.no_device("settings only")
-def test_the_reference_has_its_authors_settings() -> None:
-    model = TransformInvariantRBM.reference(20, epochs=7)
-    parameters = model.get_params()
-    assert parameters["epochs"] == 7
-    assert parameters["hidden"] == 20
-    for name, value in REFERENCE.items():
-        if name != "epochs":
-            assert parameters[name] == value
-    learning = TransformInvariantRBM.reference()._learning()
+def test_the_reference_has_its_authors_schedules() -> None:
+    learning = TransformInvariantRBM(**MODELS["tirbm"].preset("reference"))._learning()
     assert learning.rate_at(10) == pytest.approx(0.005 / 1.1)
     assert [learning.momentum_at(epoch) for epoch in range(6)] == [0.5, 0.5, 0.5, 0.5, 0.9, 0.9]
 
 
 def test_the_reference_learns(digits: tuple[np.ndarray, np.ndarray]) -> None:
-    model = TransformInvariantRBM.reference(20, epochs=3).fit(digits[0][:400])
+    model = TransformInvariantRBM(**{**MODELS["tirbm"].preset("reference"), "hidden": 20, "epochs": 3}).fit(
+        digits[0][:400]
+    )
     features = model.transform(digits[0][:400])
     assert features.shape == (400, 20)
     assert np.isfinite(features).all()

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from thetarbm_cli.commands.choices import RegistryChoice
 from thetarbm_cli.commands.completion import complete_sources
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.registry import MODELS, preset_names
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.training import TrainedRun
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 @click.option(
     "--model",
     required=True,
-    type=click.Choice(["rbm", "orbm", "tirbm", "theta", "theta-local", "pixels", "aligned-pixels"]),
+    type=RegistryChoice(MODELS),
     help="What learns; pixels and aligned-pixels are controls that learn nothing.",
 )
 @click.option("--sparsity", type=float, help="Target of the mean activation [default: 0.3].")
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--preset",
-    type=click.Choice(["paper", "reference"]),
+    type=click.Choice(preset_names()),
     default="paper",
     show_default=True,
     help="Settings of the paper, or (tirbm) of the TI-RBM's authors.",

@@ -15,29 +15,12 @@ from thetarbm_cli.models.machine import Machine
 from thetarbm_cli.models.pooling import PooledInteraction
 from thetarbm_cli.models.visible import VisibleUnits
 
-# The settings of the TI-RBM's authors where they differ from those the paper gives to all networks.
-REFERENCE: dict[str, Any] = {
-    "epochs": 150,
-    "batch_size": 200,
-    "learning_rate": 0.005,
-    "rate_decay": 0.01,
-    "momentum": 0.9,
-    "initial_momentum": 0.5,
-    "momentum_epochs": 4,
-    "weight_decay": 1e-4,
-    "sparsity_weight": 3.0,
-    "sparsity_form": "bias+weights",
-    "variance": "tracked",
-    "initial_scale": 0.02,
-    "rotation": "replicated",
-}
-
 
 class TransformInvariantRBM(ImageRBM):
     """RBM whose hidden units see the image turned S ways and are on in one of the turns, or off.
 
     Its features are the probabilities that a unit is on in any turn. The default settings are those the paper gives
-    to all networks; `reference` has those of the TI-RBM's authors.
+    to all networks; the preset ``reference`` in `thetarbm_cli.registry` has those of the TI-RBM's authors.
 
     Parameters
     ----------
@@ -65,11 +48,6 @@ class TransformInvariantRBM(ImageRBM):
 
     def __init__(self, hidden: int = 500, **common: Any) -> None:
         super().__init__(hidden, **common)
-
-    @classmethod
-    def reference(cls, hidden: int = 500, **overrides: Any) -> TransformInvariantRBM:
-        """A TI-RBM with its authors' settings."""
-        return cls(hidden, **{**REFERENCE, **overrides})
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
         parameters = super()._initial_parameters(inputs)

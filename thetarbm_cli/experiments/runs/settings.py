@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.profiles import Profile, Protocol, shipped_profiles
+from thetarbm_cli.registry import MODELS
 
 # Raise by hand whenever the same settings would give other numbers: every older run is then stale.
 ALGORITHM = 1
@@ -122,10 +123,10 @@ def resolve(
     InputError
         If a name, type or value is wrong.
     """
-    from thetarbm_cli.models.catalogue import check_parameters, defaults_of, preset_of
+    from thetarbm_cli.models.catalogue import check_parameters, defaults_of
 
     size = profile if isinstance(profile, Profile) else _shipped_profile(profile)
-    chosen = {**preset_of(model, preset), **size.parameters, **(parameters or {})}
+    chosen = {**MODELS[model].preset(preset), **size.parameters, **(parameters or {})}
     if perturbation and model not in PERTURBED_MODELS:
         raise InputError(f"model {model} sees no orientations to perturb; {' and '.join(PERTURBED_MODELS)} do")
     defaults = defaults_of(model)

@@ -17,6 +17,7 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.fields import SuitePart
 from thetarbm_cli.experiments.suite.schema import PERTURBATION_AXES, Experiment, Suite
 from thetarbm_cli.experiments.suite_file import MOST_CELLS, Document, Place, find_suite, read_document
+from thetarbm_cli.registry import MODELS
 
 
 def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Suite:
@@ -114,12 +115,10 @@ def _check_cells(document: Document, experiment: Experiment, place: Place) -> No
 
 def _check_settings(document: Document, suite: Suite) -> None:
     """Try the settings of every cell of every profile on their model."""
-    from thetarbm_cli.models.catalogue import preset_of
-
     numbers = {experiment.name: number for number, experiment in enumerate(suite.experiments)}
     for number, experiment in enumerate(suite.experiments):
         try:
-            preset_of(experiment.model, experiment.preset)
+            MODELS[experiment.model].preset(experiment.preset)
         except InputError as error:
             document.add(("experiments", number, "preset"), str(error))
     document.raise_problems()

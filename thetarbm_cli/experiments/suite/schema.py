@@ -13,12 +13,14 @@ if TYPE_CHECKING:
 import itertools
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.profiles import Protocol, Scalar
 from thetarbm_cli.experiments.runs.settings import Scope
 from thetarbm_cli.experiments.suite_file import cell_name
+from thetarbm_cli.registry import MODELS, preset_names
 
 PERTURBATION_AXES = ("n", "p", "scope")
 # A cell has its profile in its settings already.
@@ -111,10 +113,24 @@ class Cell:
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Model = Literal["rbm", "orbm", "tirbm", "theta", "theta-local", "pixels", "aligned-pixels"]
 Table = Literal["1", "2", "3", "mnist", "ablation", "fashion", "choice", "beyond"]
 Measure = Literal["error", "gamma"]
 Offset = Annotated[float, Field(ge=0, lt=360)]
+
+
+def _known_model(name: str) -> str:
+    try:
+        return MODELS[name].name
+    except InputError as error:
+        raise PydanticCustomError("unknown_model", "{problem}", {"problem": str(error)}) from error
+
+
+# Editors offer the package's models and take those of plug-ins.
+Model = Annotated[
+    str,
+    AfterValidator(_known_model),
+    WithJsonSchema({"anyOf": [{"enum": list(MODELS.own)}, {"type": "string"}], "title": "Model"}),
+]
 
 
 class Part(BaseModel):
@@ -186,7 +202,7 @@ class Experiment(Part):
     label: str = Field(min_length=1, description="What tables call it.")
     about: str = ""
     model: Model
-    preset: Literal["paper", "reference"] = "paper"
+    preset: str = Field(default="paper", json_schema_extra={"examples": list(preset_names())})
     data: DataPart = DataPart()
     parameters: dict[str, Scalar] = Field(default={}, description="Settings of the model, over all others.")
     perturbation: PerturbationPart | None = None
@@ -294,8 +310,4 @@ class Suite(Part):
 
 
 def _preset(experiment: Experiment) -> dict[str, Any]:
-    if experiment.preset == "paper":
-        return {}
-    from thetarbm_cli.models.catalogue import preset_of
-
-    return preset_of(experiment.model, experiment.preset)
+    return MODELS[experiment.model].preset(experiment.preset)

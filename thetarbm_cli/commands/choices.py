@@ -1,0 +1,34 @@
+"""Choices that a registry gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from thetarbm_cli.registry import Registry
+
+
+class RegistryChoice(click.Choice):  # type: ignore[type-arg]  # Generic since click 8.4 only
+    """A name from a registry; plug-ins are looked for only when a name is unknown or all are shown."""
+
+    def __init__(self, registry: Registry[Any]) -> None:
+        super().__init__(list(registry.own))
+        self._registry = registry
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check a name."""
+        if value not in self.choices:
+            self.choices = self._registry.names
+        return super().convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, *context: Any) -> str | None:
+        """List the names for the help."""
+        self.choices = self._registry.names
+        return super().get_metavar(param, *context)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete a name."""
+        self.choices = self._registry.names
+        return super().shell_complete(ctx, param, incomplete)

@@ -1,0 +1,182 @@
+"""What there is, by name: each thing is declared once, here, and imported when it is used.
+
+Choices of the command line, completion, checks of a suite and the docs take their names from here. This module imports
+nothing heavy, so that ``thetarbm --help`` stays fast; an entry says where its thing lives, and `Registry.load` fetches
+it. Other distributions add things through entry points, which are read only when a name is unknown or all are listed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from thetarbm_cli.errors import InputError
+
+logger = logging.getLogger("thetarbm")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A thing that has a name.
+
+    Attributes
+    ----------
+    name : str
+        As on the command line, in a suite and in records.
+    target : str
+        Where it lives, as ``module:attribute``.
+    label : str
+        As tables and figures call it.
+    about : str
+        One sentence for help and docs.
+    """
+
+    name: str
+    target: str
+    label: str
+    about: str = ""
+
+
+E = TypeVar("E", bound=Entry)
+
+
+class Registry(Generic[E]):
+    """Things of one kind, by name.
+
+    Parameters
+    ----------
+    kind : str
+        What they are, for messages: "model".
+    *entries : Entry
+        The package's own, in the order in which they are listed.
+    group : str, optional
+        Entry point group through which other distributions add to them. A plug-in cannot take a name that is there.
+    """
+
+    def __init__(self, kind: str, *entries: E, group: str | None = None) -> None:
+        self.kind = kind
+        self.group = group
+        self.own = {entry.name: entry for entry in entries}
+
+    def __getitem__(self, name: str) -> E:
+        """Find an entry.
+
+        Raises
+        ------
+        InputError
+            If there is none of that name; the message has the nearest one, or all.
+        """
+        found = self.own.get(name) or self._plugins.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self.names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(self.names)}"
+            raise InputError(f"unknown {self.kind} {name!r}: {hint}")
+        return found
+
+    def __iter__(self) -> Iterator[E]:
+        yield from self.own.values()
+        yield from self._plugins.values()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names, the package's own first."""
+        return tuple(entry.name for entry in self)
+
+    def load(self, name: str) -> Any:
+        """Import what an entry stands for.
+
+        Raises
+        ------
+        InputError
+            If there is no such entry, or a plug-in cannot be imported.
+        """
+        entry = self[name]
+        module, _, attribute = entry.target.partition(":")
+        if name in self.own:
+            return getattr(importlib.import_module(module), attribute)
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except Exception as error:
+            raise InputError(
+                f"the {self.kind} {name} of the plug-in {entry.about} cannot be imported from {entry.target}: "
+                f"{type(error).__name__}: {' '.join(str(error).split())}"
+            ) from error
+
+    @cached_property
+    def _plugins(self) -> dict[str, E]:
+        """Entries of other distributions; one that cannot be used is a warning."""
+        if self.group is None:
+            return {}
+        from importlib.metadata import entry_points
+
+        make = type(next(iter(self.own.values())))
+        found: dict[str, E] = {}
+        for point in entry_points(group=self.group):
+            source = point.dist.name if point.dist else "unknown"
+            if point.name in self.own or point.name in found:
+                logger.warning("the plug-in %s is left out: there is a %s %s already", source, self.kind, point.name)
+            elif point.pattern.fullmatch(point.value) is None or ":" not in point.value:
+                logger.warning("the plug-in %s is left out: %r is no module:class", source, point.value)
+            else:
+                found[point.name] = make(point.name, point.value.partition("[")[0].strip(), point.name, source)
+        return found
+
+
+@dataclass(frozen=True)
+class ModelEntry(Entry):
+    """A model; its `presets` are settings by name that differ from its defaults, which are the paper's."""
+
+    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def preset(self, name: str) -> dict[str, Any]:
+        """Find the settings of a preset; ``paper`` is the defaults."""
+        presets = {"paper": {}, **self.presets}
+        if name not in presets:
+            raise InputError(f"model {self.name} has no preset {name!r}: choose one of {', '.join(presets)}")
+        return dict(presets[name])
+
+
+# What the TI-RBM's authors give in their paper and code, where it differs from what the θ-RBM's paper gives to all.
+_REFERENCE = {
+    "epochs": 150,
+    "batch_size": 200,
+    "learning_rate": 0.005,
+    "rate_decay": 0.01,
+    "momentum": 0.9,
+    "initial_momentum": 0.5,
+    "momentum_epochs": 4,
+    "weight_decay": 1e-4,
+    "sparsity_weight": 3.0,
+    "sparsity_form": "bias+weights",
+    "variance": "tracked",
+    "initial_scale": 0.02,
+    "rotation": "replicated",
+}
+
+MODELS = Registry(
+    "model",
+    ModelEntry("rbm", "thetarbm_cli.models:RBM", "RBM", "Restricted Boltzmann machine."),
+    ModelEntry("orbm", "thetarbm_cli.models:OrientedRBM", "O-RBM", "RBM on images that are aligned."),
+    ModelEntry(
+        "tirbm",
+        "thetarbm_cli.models:TransformInvariantRBM",
+        "TI-RBM",
+        "RBM that sees an image rotated S ways.",
+        presets={"reference": _REFERENCE},
+    ),
+    ModelEntry("theta", "thetarbm_cli.models:ThetaRBM", "θ-RBM", "The paper's gated machine."),
+    ModelEntry("theta-local", "thetarbm_cli.models:LocalThetaRBM", "local θ-RBM", "θ-RBM of local, pooled filters."),
+    ModelEntry("pixels", "thetarbm_cli.models:Pixels", "pixels", "Control: the image itself."),
+    ModelEntry("aligned-pixels", "thetarbm_cli.models:AlignedPixels", "aligned pixels", "Control: the aligned image."),
+    group="thetarbm.models",
+)
+
+
+def preset_names() -> tuple[str, ...]:
+    """Names of the presets of all models."""
+    return ("paper", *dict.fromkeys(name for entry in MODELS.own.values() for name in entry.presets))
