@@ -19,16 +19,15 @@ class RegistryChoice(click.Choice):  # type: ignore[type-arg]  # Generic since c
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check a name."""
-        if value not in self.choices:
-            self.choices = self._registry.names
-        return super().convert(value, param, ctx)
+        return super().convert(value, param, ctx) if value in self.choices else self._all().convert(value, param, ctx)
 
     def get_metavar(self, param: click.Parameter, *context: Any) -> str | None:
         """List the names for the help."""
-        self.choices = self._registry.names
-        return super().get_metavar(param, *context)
+        return self._all().get_metavar(param, *context)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         """Complete a name."""
-        self.choices = self._registry.names
-        return super().shell_complete(ctx, param, incomplete)
+        return self._all().shell_complete(ctx, param, incomplete)
+
+    def _all(self) -> click.Choice[str]:
+        return click.Choice(self._registry.names)
