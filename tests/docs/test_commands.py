@@ -23,7 +23,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
         # A call sets these for its process, which is the tests' here.
         monkeypatch.setenv(variable, "1")
     # The plug-in of extending.md, which is not installed here.
-    monkeypatch.setitem(MODELS.own, "averaged", ModelEntry("averaged", "thetarbm_cli.models:RBM", "averaged"))
+    averaged = ModelEntry("averaged", "thetarbm_cli.models:RBM", "averaged")
+    monkeypatch.setitem(vars(MODELS), "_plugins", {averaged.name: averaged})
     for name in COMMANDS:
         command = root.get_command(click.Context(root), name)
         assert command is not None
