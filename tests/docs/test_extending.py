@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,19 @@ import pytest
 from tests.docs.pages import DOCS, blocks
 from tests.experiments.runs import call, finish, spawn
 from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.registry import MODELS
 
 
 @pytest.fixture
-def folder(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder but for prepared data, from which modules and plug-ins are found in new processes."""
+def folder(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder but for prepared data, in which modules and plug-ins are found."""
     shutil.copytree(small_data, tmp_path / "data")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
-    return tmp_path
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    vars(MODELS).pop("_plugins", None)
+    yield tmp_path
+    vars(MODELS).pop("_plugins", None)
 
 
 def install(folder: Path) -> None:
