@@ -1,27 +1,32 @@
-"""What figures are drawn from: the suite, the records of one profile and source, and where weights and data are."""
+"""What figures are drawn from, what a figure lacks, and why one cannot be drawn."""
 
 from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.reporting.frame import Numbers, Source, collect
+from thetarbm_cli.outcomes import variants_of
+from thetarbm_cli.reporting.frame import Numbers, Source, collect, read_records
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.images import RunData
     from thetarbm_cli.experiments.runs.training import Workplace
+
+# Cells of one experiment that a command names by themselves.
+MOST_NAMED = 2
 
 logger = logging.getLogger("thetarbm")
 
 
 @dataclass(frozen=True)
 class FigureContext:
-    """The material of all figures of one call.
+    """What all figures of one call are drawn from.
 
     Attributes
     ----------
@@ -41,24 +46,29 @@ class FigureContext:
 
     @property
     def suffix(self) -> str:
-        """What tells the files of a profile and a source apart, as for the tables."""
+        """Ending of the files of a profile and a source, as for the tables."""
         size = "" if self.profile == "paper" else f"-{self.profile}"
         name = self.numbers.source.name
         return size if name == "generated" else f"{size}-{Path(name).stem}"
 
-    def options(self) -> str:
-        """Options of ``thetarbm run`` that make runs of this profile and source."""
-        size = "" if self.profile == "paper" else f" --profile {self.profile}"
-        name = self.source or self.numbers.source.name
-        return size if name == "generated" else f"{size} --source {shlex.quote(name)}"
-
     def model_cells(self) -> list[Cell]:
-        """The first cell of each experiment of Table 1 that has a sparsity target: the models side by side."""
+        """List the first cell of each experiment of Table 1 that has a sparsity target: one cell a model."""
         first: dict[str, Cell] = {}
         for cell in self.numbers.in_table("1"):
             if "sparsity" in cell.at:
                 first.setdefault(cell.experiment, cell)
         return list(first.values())
+
+    def run_command(self, cells: Sequence[Cell]) -> str:
+        """Build the command that makes cells; many of one experiment are named by the experiment."""
+        words = []
+        for experiment in dict.fromkeys(cell.experiment for cell in cells):
+            own = [cell.name for cell in cells if cell.experiment == experiment]
+            words += own if len(own) <= MOST_NAMED else [experiment]
+        words += [] if self.profile == "paper" else ["--profile", self.profile]
+        source = self.source or self.numbers.source.name
+        words += [] if source == "generated" else ["--source", source]
+        return shlex.join(["thetarbm", "run", *words])
 
 
 def figure_context(
@@ -79,13 +89,16 @@ def figure_context(
         If the suite has no such profile.
     """
     cells = suite.cells(profile, source)
-    loaded = (place.store.load(run) for run in place.store.identifiers())
-    collected = collect(cells, [record for record in loaded if record is not None])
+    collected = collect(cells, read_records(place.store.folder.parent))
     wanted = Path(source or cells[0].data.get("source", "generated")).name
     found = [numbers for numbers in collected if numbers.source.name == wanted]
     if not found and source is None:
         found = [numbers for numbers in collected if numbers.source.name == collected[0].source.name]
-    chosen = max(found, key=_size, default=Numbers(Source(wanted, ""), cells, {}))
+    chosen = max(
+        found,
+        key=lambda numbers: sum(map(len, numbers.records.values())),
+        default=Numbers(Source(wanted, ""), cells, {}),
+    )
     if len(found) > 1:
         logger.warning(
             "there are records of %d contents of mnist-rot %s; figures show %s, which has the most",
@@ -96,5 +109,69 @@ def figure_context(
     return FigureContext(suite, place, profile, source, chosen, tuple(units))
 
 
-def _size(numbers: Numbers) -> int:
-    return sum(len(records) for records in numbers.records.values())
+@dataclass(frozen=True)
+class Evaluation:
+    """One evaluation of a cell's runs: a row or a line of a figure; the O-RBM has two."""
+
+    cell: Cell
+    variant: str
+    label: str
+
+
+def evaluations(cells: Iterable[Cell]) -> Iterator[Evaluation]:
+    """List the evaluations of cells, named and ordered as in the tables."""
+    for cell in cells:
+        for variant, ending in variants_of(cell.model):
+            yield Evaluation(cell, variant, cell.label + ending)
+
+
+class FigureMissing(ThetaRBMError):  # noqa: N818  the name says what it is
+    """A figure cannot be drawn; the message is the reason and what to do."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """Something that a figure lacks, and the command that makes it."""
+
+    what: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"missing: {self.what}; {self.command} makes it"
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure before it becomes a file.
+
+    Attributes
+    ----------
+    figure : matplotlib.figure.Figure
+    cells : cells of the suite that it lacks the numbers of
+    missing : anything else that it lacks
+    """
+
+    figure: Any
+    cells: tuple[Cell, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+
+def missing_lines(context: FigureContext, drawings: Iterable[Drawing]) -> list[str]:
+    """Say what some figures lack, once each, with the commands that make it: cells by experiment, then the rest."""
+    held = list(drawings)
+    cells = list({cell.name: cell for drawing in held for cell in drawing.cells}.values())
+    missing = []
+    for experiment in dict.fromkeys(cell.experiment for cell in cells):
+        own = [cell for cell in cells if cell.experiment == experiment]
+        whole = len(own) == sum(cell.experiment == experiment for cell in context.numbers.cells)
+        what = experiment if whole else " ".join(cell.name for cell in own)
+        missing.append(Missing(what, context.run_command(own)))
+    return list(dict.fromkeys(map(str, [*missing, *(each for drawing in held for each in drawing.missing)])))
+
+
+def nothing_measured(context: FigureContext, cells: Sequence[Cell], what: str) -> FigureMissing:
+    """Explain why a figure has nothing to show: the suite has no such cell, or none of them is measured."""
+    if not cells:
+        return FigureMissing(f"the suite has no experiment with {what}")
+    command = context.run_command(cells)
+    return FigureMissing(f"no run with {what} is recorded in {context.place.store.folder}; {command} makes it")

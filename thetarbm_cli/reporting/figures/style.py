@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.reporting.figures import FORMATS
 
-FORMATS = ("png", "pdf", "svg")
 # Widths of one column and of the page of a printed paper, in inches; no text is below 7 points at these sizes.
 COLUMN, PAGE = 3.5, 7.16
 SMALL_TEXT = 7
@@ -76,13 +76,13 @@ LOOKS = {
 
 
 def look_of(model: str) -> Look:
-    """The look of a model; others than the four are purple."""
+    """Find the look of a model; others than the four are purple."""
     return LOOKS.get(model, Look(PURPLE, "v", "-"))
 
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Matplotlib's own defaults with the settings above, whatever a user has set; undone at the end."""
+    """Draw with Matplotlib's own defaults and the settings above, whatever a user has set; undone at the end."""
     import matplotlib
 
     with matplotlib.rc_context():
@@ -92,7 +92,7 @@ def printing() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float, *, pictures: bool = False) -> Any:
-    """An empty figure of a size in inches, outside any window system; pictures keep their sides equal."""
+    """Make an empty figure of a size in inches, outside any window system; pictures keep their sides equal."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="compressed" if pictures else "constrained")
@@ -114,15 +114,8 @@ def legend_below(figure: Any, panels: Iterable[Any], first: Sequence[str] = ()) 
     )
 
 
-def look_lines(styles: Iterable[dict[str, Any]]) -> list[Any]:
-    """Lines that stand for styles in a legend."""
-    from matplotlib.lines import Line2D
-
-    return [Line2D([], [], **style) for style in styles]
-
-
 def render(figure: Any, form: str, name: str, title: str) -> bytes:
-    """The content of a file with the figure; no time, version or random id is in it.
+    """Write a figure as the content of a file; no time, version or random id is in it.
 
     Parameters
     ----------

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import base64
+import io
 import logging
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.runs.training import Workplace
-from thetarbm_cli.reporting.figures import CATALOGUE, Drawing, FigureContext, encode, make, missing_lines
+from thetarbm_cli.reporting.figures import FIGURES, encode, make
+from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, missing_lines
 from thetarbm_cli.reporting.figures.style import DPI
 from thetarbm_cli.reporting.frame import Source
-from thetarbm_cli.reporting.html.material import Material
-from thetarbm_cli.reporting.html.reruns import choice_of
+
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.runs.training import Workplace
+    from thetarbm_cli.reporting.html.content import Content
 
 # The page stays below 5 MB: data in it takes 4/3 of its bytes, and text some hundred kilobytes.
 LARGEST_FIGURE = 600_000
@@ -23,7 +27,6 @@ LARGEST_TOTAL = 3_000_000
 # Figures are drawn at the size of print; a screen is looked at from farther away.
 PIXELS_PER_INCH = 96 * 1.3
 KINDS = {"svg": "image/svg+xml", "png": "image/png"}
-PNG_START = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
 
 logger = logging.getLogger("thetarbm")
 
@@ -61,7 +64,7 @@ class Picture:
     Attributes
     ----------
     image : None if it cannot be shown
-    gaps : what it lacks, or why it cannot be drawn, with the commands that help
+    missing : what it lacks, or why it cannot be drawn, with the commands that help
     command : draws it as a file
     """
 
@@ -70,38 +73,41 @@ class Picture:
     title: str
     caption: str
     image: Image | None
-    gaps: list[str]
+    missing: list[str]
     command: str
 
 
 def draw_pictures(
-    material: Material, place: Workplace, progress: Callable[[int, int], None] | None = None
+    content: Content, place: Workplace, progress: Callable[[int, int], None] | None = None
 ) -> list[Picture]:
-    """Every figure of the catalogue, for each source of the paper's images."""
+    """Draw every figure, for each source of the paper's images."""
     pictures: list[Picture] = []
     left = LARGEST_TOTAL
-    total = len(material.report.verdicts) * len(CATALOGUE)
-    for numbers, _ in material.report.verdicts:
-        choice = choice_of(material, numbers.source)
-        context = FigureContext(material.suite, place, material.profile, choice.source, numbers)
-        for name, kind in CATALOGUE.items():
-            image, gaps = _image(name, context)
-            taken = 0 if image is None else len(image.content)
-            if taken > min(LARGEST_FIGURE, left):
-                image, gaps, taken = None, [f"its {taken} bytes are too many for this page"], 0
-            left -= taken
-            command = shlex.join(["thetarbm", "figures", name, *choice.options()])
-            pictures.append(Picture(name, numbers.source, kind.title, kind.caption, image, gaps, command))
+    total = len(content.report.verdicts) * len(FIGURES.names)
+    for numbers, _ in content.report.verdicts:
+        usual = content.suite.defaults.data.source or "generated"
+        source = None if numbers.source.name == usual else numbers.source.name
+        context = FigureContext(content.suite, place, content.profile, source, numbers)
+        for figure in FIGURES:
+            image, missing = _image(figure.name, context)
+            size = 0 if image is None else len(image.content)
+            if size > min(LARGEST_FIGURE, left):
+                image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
+            left -= size
+            command = shlex.join(["thetarbm", "figures", figure.name, *content.options(numbers.source)])
+            pictures.append(
+                Picture(figure.name, numbers.source, figure.label, figure.about, image, missing, command)
+            )
             if progress is not None:
                 progress(len(pictures), total)
     return pictures
 
 
 def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str]]:
-    """A figure drawn now, or as it lies in the results folder where that cannot be, and what it lacks."""
+    """Draw a figure, or read it from the results folder where it cannot be drawn; and say what it lacks."""
     try:
         drawing = make(name, context)
-        return _encoded(name, drawing), missing_lines(context, [drawing])
+        return _encode(name, drawing), missing_lines(context, [drawing])
     except ThetaRBMError as error:
         reason = str(error)
     except Exception as error:  # noqa: BLE001  what is wrong with one figure must not cost the page
@@ -113,8 +119,8 @@ def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str]]:
     return image, [reason] if image is None else [f"drawn before, from {path.name}: {reason}"]
 
 
-def _encoded(name: str, drawing: Drawing) -> Image:
-    """Vector graphics, which stay sharp; pixels where those are large."""
+def _encode(name: str, drawing: Drawing) -> Image:
+    """Encode vector graphics, which stay sharp; pixels where those are large."""
     width, height = drawing.figure.get_size_inches()
     image = Image("svg", encode(name, drawing, "svg"), (width, height))
     if len(image.content) <= LARGEST_FIGURE // 2:
@@ -123,14 +129,12 @@ def _encoded(name: str, drawing: Drawing) -> Image:
 
 
 def _read(path: Path) -> Image | None:
-    """A picture as ``thetarbm figures`` writes it; None if there is none."""
+    """Read a picture that ``thetarbm figures`` has written; None if there is none."""
+    import PIL.Image
+
     try:
         content = path.read_bytes()
+        with PIL.Image.open(io.BytesIO(content), formats=["PNG"]) as image:
+            return Image("png", content, (image.width / DPI, image.height / DPI))
     except OSError:
         return None
-    if not content.startswith(PNG_START):
-        return None
-    # The first part of every PNG says how many pixels there are, in four bytes each.
-    start = len(PNG_START)
-    width, height = (int.from_bytes(content[at : at + 4], "big") / DPI for at in (start, start + 4))
-    return Image("png", content, (width, height))

@@ -1,0 +1,222 @@
+"""Pictures of images: tiles with headings, dominant orientations as arrows, and the preview of prepared data."""
+
+from __future__ import annotations
+
+import io
+import math
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli import storage
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.experiments.runs.settings import DataSettings
+from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, FigureMissing
+from thetarbm_cli.reporting.figures.style import DIVERGING, GREY, ORANGE, PAGE, SKY, SMALL_TEXT, new_figure, printing
+
+if TYPE_CHECKING:
+    from thetarbm_cli.data.prepared import Prepared
+    from thetarbm_cli.imaging.orientation import OrientationEstimator
+
+# Pixels between two tiles.
+GAP = 2
+CLASSES = 6
+FOLLOWS, STRAYS = "estimate turns with most of its row", "it does not"
+ARROWS: dict[str, dict[str, Any]] = {
+    FOLLOWS: {"color": SKY, "linestyle": "-"},
+    STRAYS: {"color": ORANGE, "linestyle": (0, (1.5, 1))},
+}
+# The preview: at most so many tiles of about so many dots.
+PREVIEW_ROWS, PREVIEW_COLUMNS, PREVIEW_DOTS, PREVIEW_DPI = 8, 12, 84, 100
+PREVIEW_FIELD = "preview_sha256"
+
+
+@dataclass(frozen=True)
+class Palette:
+    """Colours of pixel values, in so many steps; fewer make smaller files of noisy pictures."""
+
+    colours: str
+    low: float
+    high: float
+    steps: int
+
+
+# White on black, as the data is.
+IMAGES = Palette("gray", 0, 1, 256)
+# An odd number of steps has one for 0, which is white.
+FILTERS = Palette(DIVERGING, -1, 1, 33)
+
+
+def show_tiles(
+    axes: Any, tiles: NDArray[Any], palette: Palette, row_names: Sequence[str] = (), column_names: Sequence[str] = ()
+) -> Any:
+    """Show (rows, columns, V) tiles with headings at the left and above; return the image, for a colour bar."""
+    import matplotlib
+    from skimage.util import montage
+
+    rows, columns, pixels = tiles.shape
+    side = math.isqrt(pixels)
+    sheet = montage(tiles.reshape(-1, side, side), fill=np.nan, grid_shape=(rows, columns), padding_width=GAP)
+    axes.grid(False)
+    axes.tick_params(length=0, labelsize=SMALL_TEXT, top=True, labeltop=True, bottom=False, labelbottom=False, pad=2)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_yticks([centre(row, side) for row in range(rows)] if row_names else [], row_names)
+    axes.set_xticks([centre(column, side) for column in range(columns)] if column_names else [], column_names)
+    colours = matplotlib.colormaps[palette.colours].resampled(palette.steps)
+    return axes.imshow(sheet[GAP:-GAP, GAP:-GAP], cmap=colours, vmin=palette.low, vmax=palette.high)
+
+
+def centre(number: int, side: int) -> float:
+    """Find the middle of a row or column of tiles, in pixels."""
+    return number * (side + GAP) + (side - 1) / 2
+
+
+def show_arrow(axes: Any, row: int, column: int, side: int, degrees: float, **style: Any) -> None:
+    """Draw an arrow from the middle of a tile outwards; the angle counts counter-clockwise, 0° points right."""
+    x, y, reach = centre(column, side), centre(row, side), 0.46 * side
+    tip = (x + reach * math.cos(math.radians(degrees)), y - reach * math.sin(math.radians(degrees)))
+    arrow = {"arrowstyle": "-|>", "linewidth": 1.3, "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0, **style}
+    axes.annotate("", xy=tip, xytext=(x, y), arrowprops=arrow).set_in_layout(False)
+
+
+def draw_orientations(context: FigureContext) -> Drawing:
+    """Show the first test image of some classes (rows) rotated by every φ_s (columns), with its orientation."""
+    from matplotlib.lines import Line2D
+
+    from thetarbm_cli.imaging.rotation import Rotations
+
+    estimator = _estimator(context)
+    images, labels = _prepared_images(context).part("test")
+    classes, first = np.unique(labels, return_index=True)
+    shown = images[first[:CLASSES]]
+    side, rotations = math.isqrt(shown.shape[1]), estimator.rotations
+    rotated = Rotations(side, rotations).turn_all_ways(shown)
+    found = np.stack([estimator(copies) for copies in rotated], axis=1)
+    figure = new_figure(PAGE, (PAGE - 0.6) / rotations * len(shown) + 0.45, pictures=True)
+    axes = figure.subplots()
+    angles = [f"+{360 * s / rotations:g}°" for s in range(rotations)]
+    show_tiles(axes, rotated.transpose(1, 0, 2), IMAGES, [f"class {label}" for label in classes[:CLASSES]], angles)
+    for (row, column), follows in np.ndenumerate(follows_rotations(found)):
+        style = ARROWS[FOLLOWS if follows else STRAYS]
+        show_arrow(axes, row, column, side, 360 * int(found[row, column]) / rotations, **style)
+    marks = [Line2D([], [], **style) for style in ARROWS.values()]
+    figure.legend(marks, ARROWS.keys(), loc="outside lower center", ncols=2)
+    return Drawing(figure)
+
+
+def follows_rotations(found: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell whether each estimate fits most of its row.
+
+    An estimator that follows rotations finds s steps more on an image rotated by φ_s; what it finds without the
+    rotation is then the same along the row.
+
+    Parameters
+    ----------
+    found : (n, S) array of the orientations of n images, rotated by φ_0, φ_1, …
+    """
+    rotations = found.shape[1]
+    before = (found - np.arange(rotations)) % rotations
+    usual = [np.bincount(row, minlength=rotations).argmax() for row in before]
+    return np.asarray(before == np.array(usual)[:, None])
+
+
+def _estimator(context: FigureContext) -> OrientationEstimator:
+    """Build the estimator of the suite's θ-RBM."""
+    from thetarbm_cli.imaging.orientation import OrientationEstimator
+    from thetarbm_cli.models.catalogue import build
+    from thetarbm_cli.models.images import OrientedImageRBM
+
+    for cell in context.model_cells():
+        if cell.model == "theta":
+            model = build("theta", cell.settings().complete_parameters)
+            assert isinstance(model, OrientedImageRBM)
+            return model.orientation_estimator()
+    return OrientationEstimator()
+
+
+def _prepared_images(context: FigureContext) -> Prepared:
+    """Read the images of the suite, whether or not there are runs."""
+    from thetarbm_cli.data.prepared import prepare
+
+    source = context.source or context.numbers.source.name
+    settings = DataSettings(**{**context.numbers.cells[0].data, "source": source})
+    check_prepared(context, settings)
+    return prepare(context.place.data_dir, "mnist-rot", settings.source, seed=settings.seed)
+
+
+def check_prepared(context: FigureContext, settings: DataSettings) -> None:
+    """Refuse data that would have to be made or downloaded first, or whose file is not there.
+
+    Raises
+    ------
+    FigureMissing
+        With the command that prepares it.
+    """
+    from thetarbm_cli.data.prepared import prepared_checksum
+
+    folder, source = context.place.data_dir, settings.source
+    try:
+        checksum = prepared_checksum(folder, "mnist-rot", source, seed=settings.seed)
+    except ThetaRBMError as error:
+        raise FigureMissing(str(error)) from error
+    if checksum is None:
+        words = "" if source == "generated" else f" --source {shlex.quote(source)}"
+        raise FigureMissing(f"mnist-rot ({source}) is not prepared in {folder}; thetarbm prepare-data{words} makes it")
+
+
+def find_or_write_preview(prepared: Prepared) -> Path:
+    """Show the first training images of `prepared` in a PNG beside the data file, and return its path.
+
+    The sidecar keeps the picture's checksum: a whole picture of the same data is left as it is.
+    """
+    from thetarbm_cli.data.sidecar import UnusableError, add_to_sidecar, read_sidecar
+    from thetarbm_cli.data.splits import TRAIN
+    from thetarbm_cli.data.summary import as_unit_floats
+    from thetarbm_cli.imaging.orientation import OrientationEstimator
+
+    path = prepared.path.with_suffix(".png")
+    try:
+        sidecar = read_sidecar(prepared.path)
+    except UnusableError:
+        sidecar = {"sha256": ""}
+    known = sidecar.get(PREVIEW_FIELD) if sidecar["sha256"] == prepared.sha256 else None
+    if known is None or not path.is_file() or known != storage.sha256_of_file(path):
+        estimator = OrientationEstimator()
+        images = as_unit_floats(prepared.images[prepared.split == TRAIN][: PREVIEW_ROWS * PREVIEW_COLUMNS])
+        storage.write_bytes(path, preview(images, estimator(images), estimator.rotations))
+        add_to_sidecar(prepared.path, prepared.sha256, PREVIEW_FIELD, storage.sha256_of_file(path))
+    return path
+
+
+def preview(images: NDArray[np.float32], orientations: NDArray[np.integer], rotations: int) -> bytes:
+    """Draw a PNG of images, each with an arrow in its orientation φ_s = s·360°/S.
+
+    Parameters
+    ----------
+    images : (n, V) array in [0, 1]
+    orientations : (n,) array of indices s; the angle counts counter-clockwise, 0° points right
+    rotations : S
+    """
+    from matplotlib.figure import Figure
+
+    columns, side = min(len(images), PREVIEW_COLUMNS), math.isqrt(images.shape[1])
+    rows = -(-len(images) // columns)
+    tiles = np.full((rows * columns, side * side), np.nan, dtype=np.float32)
+    tiles[: len(images)] = images
+    scale = max(1, PREVIEW_DOTS // side) / PREVIEW_DPI
+    content = io.BytesIO()
+    with printing():
+        figure = Figure(figsize=(scale * (columns * (side + GAP) - GAP), scale * (rows * (side + GAP) - GAP)))
+        axes = figure.add_axes((0, 0, 1, 1), facecolor=GREY)
+        show_tiles(axes, tiles.reshape(rows, columns, -1), IMAGES)
+        for number, orientation in enumerate(orientations):
+            degrees = 360 * int(orientation) / rotations
+            show_arrow(axes, number // columns, number % columns, side, degrees, color=ORANGE)
+        figure.savefig(content, format="png", dpi=PREVIEW_DPI, metadata={"Software": None})
+    return content.getvalue()

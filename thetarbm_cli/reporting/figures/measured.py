@@ -1,0 +1,438 @@
+"""Figures of what was measured, from records alone: curves, dot plots, heat maps, histograms, ablations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED
+from thetarbm_cli.reporting.figures.context import Drawing, Evaluation, FigureContext, evaluations, nothing_measured
+from thetarbm_cli.reporting.figures.style import (
+    BLUE,
+    COLUMN,
+    FAINT,
+    GREY,
+    OURS,
+    PAGE,
+    PAPERS,
+    SEQUENTIAL,
+    SKY,
+    SMALL_TEXT,
+    VERMILION,
+    legend_below,
+    look_of,
+    new_figure,
+)
+
+HISTORY = {
+    "reconstruction_error": "reconstruction error\n(squared, per pixel)",
+    "mean_activation": "mean activation",
+}
+# Size of the support set unless a cell says otherwise.
+ROTATIONS = 9
+BINS = 44
+# How far from the middle of a row its marks lie.
+APART = 0.16
+CONTROL_LINES = ((0, (4, 2)), (0, (1, 1.5)), (0, (4, 2, 1, 2)))
+# Confusions rarer than this share of a class, in %, are shaded but not written.
+LEAST_WRITTEN = 0.5
+# At this luminance black and white text have the same contrast.
+EVEN_CONTRAST = 0.179
+# Panels of the ablations: a name, and the measures that it shows with their labels, marks and colours.
+TEST, TRAIN = "ours, test", "ours, train"
+ABLATION_PANELS = (
+    ("test error in %", ((ERROR, TEST, "o", BLUE),)),
+    ("γ-score", ((GAMMA_TEST, TEST, "o", BLUE), (GAMMA_TRAIN, TRAIN, "^", SKY))),
+)
+ESTIMATOR = "orientation_"
+
+
+def draw_learning_curves(context: FigureContext) -> Drawing:
+    """Draw reconstruction error and mean activation over the epochs: a column for each sparsity target."""
+    cells = [cell for cell in context.numbers.in_table("1") if "sparsity" in cell.at]
+    histories = {cell.name: history for cell in cells if (history := _history(context, cell)) is not None}
+    if not histories:
+        raise nothing_measured(context, cells, "a history of its epochs")
+    targets = list(dict.fromkeys(cell.at["sparsity"] for cell in cells if cell.name in histories))
+    figure = new_figure(PAGE, 3.9)
+    panels = figure.subplots(2, len(targets), sharex=True, sharey="row", squeeze=False)
+    for column, target in enumerate(targets):
+        panels[0, column].set_title(f"sparsity target {target:g}")
+        panels[1, column].set_xlabel("epoch")
+        panels[1, column].locator_params(axis="x", integer=True)
+        panels[1, column].axhline(target, color=GREY, linewidth=1, linestyle=(0, (1, 1.5)), label="sparsity target")
+        for cell in cells:
+            if cell.at["sparsity"] == target and cell.name in histories:
+                for axes, measure in zip(panels[:, column], HISTORY, strict=True):
+                    _curve(axes, cell, histories[cell.name][measure])
+    for axes, name in zip(panels[:, 0], HISTORY.values(), strict=True):
+        axes.set_ylabel(name)
+    # A TI-RBM starts a hundred times above where it ends.
+    _logarithmic(panels[0, 0])
+    panels[1, 0].set_ylim(bottom=0)
+    legend_below(figure, panels.flat)
+    return Drawing(figure, tuple(cell for cell in cells if cell.name not in histories))
+
+
+def _history(context: FigureContext, cell: Cell) -> pd.DataFrame | None:
+    """Mean, lowest and highest value over the seeds by epoch, of those epochs that all seeds have."""
+    held = [record.history for record in context.numbers.records.get(cell.name, []) if record.history]
+    if not held:
+        return None
+    epochs = pd.concat([pd.DataFrame(history) for history in held]).groupby("epoch")[list(HISTORY)]
+    return epochs.agg(["mean", "min", "max"])[epochs.size() == len(held)]
+
+
+def _curve(axes: Any, cell: Cell, values: pd.DataFrame) -> None:
+    """Draw the mean over seeds, and a band from the lowest to the highest."""
+    look = look_of(cell.model)
+    every = max(len(values) // 6, 1)
+    style = {"color": look.colour, "ls": look.line, "markevery": every, "label": cell.label}
+    axes.plot(values.index, values["mean"], look.marker, **style)
+    if not values["min"].equals(values["max"]):
+        axes.fill_between(values.index, values["min"], values["max"], color=look.colour, alpha=0.2, linewidth=0)
+
+
+def _logarithmic(axes: Any) -> None:
+    """Make an axis logarithmic with ticks at 1, 2, 5, 10, …, written as plain numbers."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def draw_gamma_offset(context: FigureContext) -> Drawing:
+    """Draw γ on the training images over the offset Δ of the rotations; after a step of S it starts again."""
+    cells = [cell for cell in context.numbers.cells if cell.offsets]
+    frame = context.numbers.frame
+    further = frame.loc[frame["measure"] == "gamma_offset_train", "run"]
+    gammas = frame[frame["measure"].isin([GAMMA_TRAIN, "gamma_offset_train"]) & frame["run"].isin(further)]
+    means = gammas.groupby(["cell", "variant", "offset"])["value"].mean()
+    shown = [each for each in evaluations(cells) if (each.cell.name, each.variant) in means.index]
+    if not shown:
+        raise nothing_measured(context, cells, "γ for several offsets Δ")
+    figure = new_figure(COLUMN, 2.9)
+    axes = figure.subplots()
+    for each in shown:
+        values = means[each.cell.name, each.variant]
+        if 0.0 in values.index:
+            values = pd.concat([values, pd.Series({360 / each.cell.parameters.get("rotations", ROTATIONS): values[0.0]})])
+        look = look_of(each.cell.model)
+        fill = "white" if each.variant == NOT_ALIGNED else look.colour
+        axes.plot(values.index, values, look.marker, color=look.colour, ls=look.line, mfc=fill, label=each.label)
+    axes.set_xlabel("offset Δ of the rotations in degrees")
+    axes.set_ylabel("γ-score on training images")
+    axes.margins(y=0.1)
+    axes.set_ylim(bottom=0)
+    legend_below(figure, [axes])
+    return Drawing(figure, _unseen(cells, shown))
+
+
+def draw_gamma_units(context: FigureContext) -> Drawing:
+    """Draw γ on the test images of each unit that is alive, of all seeds together; a row for each model."""
+    cells = context.model_cells()
+    shown = [(each, gammas) for each in evaluations(cells) if (gammas := _unit_gammas(context, each))]
+    if not shown:
+        raise nothing_measured(context, cells, "γ of each unit")
+    highest = max(1.0, *(max(gammas) for _, gammas in shown))
+    edges = np.linspace(0, highest, BINS + 1)
+    figure = new_figure(COLUMN, 0.75 + 0.72 * len(shown))
+    panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
+    for axes, (each, gammas) in zip(panels, shown, strict=True):
+        shares = 100 * np.histogram(gammas, edges)[0] / len(gammas)
+        faint = each.variant == NOT_ALIGNED
+        axes.stairs(shares, edges, fill=True, color=look_of(each.cell.model).colour, alpha=0.4 if faint else 0.85)
+        mean = float(np.mean(gammas))
+        axes.axvline(mean, color=VERMILION, linewidth=1, linestyle=(0, (3, 1.5)))
+        axes.set_title(f"{each.label}, mean {mean:.3f}", loc="left", fontsize=SMALL_TEXT, pad=2)
+        axes.set_ylim(0, 1.08 * shares.max())
+        axes.locator_params(axis="y", nbins=3)
+    panels[-1].set_xlabel("γ of a unit on test images")
+    panels[-1].set_xlim(0, highest)
+    figure.supylabel("units in %", fontsize=8)
+    return Drawing(figure, _unseen(cells, (each for each, _ in shown)))
+
+
+def _unit_gammas(context: FigureContext, each: Evaluation) -> list[float]:
+    """γ of all live units of all seeds."""
+    found = (metrics.get("gamma", {}).get("test", {}).get("per_unit", []) for metrics in _metrics(context, each))
+    return [gamma for units in found for gamma in units if gamma is not None]
+
+
+def _metrics(context: FigureContext, each: Evaluation) -> list[dict[str, Any]]:
+    """What was measured in one evaluation of a cell's runs, seeds ascending."""
+    measured: list[dict[str, Any]] = [record.metrics or {} for record in context.numbers.records.get(each.cell.name, [])]
+    if each.variant == DEFAULT:
+        return measured
+    return [metrics["unaligned"] for metrics in measured if "unaligned" in metrics]
+
+
+def _unseen(cells: Iterable[Cell], shown: Iterable[Evaluation]) -> tuple[Cell, ...]:
+    """Cells of which no evaluation is shown."""
+    seen = {each.cell.name for each in shown}
+    return tuple(cell for cell in cells if cell.name not in seen)
+
+
+def draw_table_1(context: FigureContext) -> Drawing:
+    """Draw test errors as dots: a panel for each sparsity target, a row for each model, the controls as lines."""
+    cells = context.numbers.in_table("1")
+    figure, panels = _dot_plot(context, "1", ((ERROR, "", ("o", -APART), ("D", APART)),))
+    controls = [cell for cell in cells if "sparsity" not in cell.at]
+    for axes in panels:
+        for number, cell in enumerate(controls):
+            mean = context.numbers.value(cell, ERROR).mean
+            if mean is not None:
+                line = CONTROL_LINES[number % len(CONTROL_LINES)]
+                axes.axvline(mean, color=GREY, linestyle=line, linewidth=1, label=f"{cell.label}, {mean:.2f} %")
+        axes.set_xlabel("test error in %")
+    legend_below(figure, panels, first=("ours",))
+    return Drawing(figure, _unmeasured(context, cells, ERROR))
+
+
+def draw_table_2(context: FigureContext) -> Drawing:
+    """Draw γ-scores as dots: as Table 1, with a mark for training images and one for test images."""
+    marks = (
+        (GAMMA_TRAIN, ", train", ("o", -APART), ("o", -APART)),
+        (GAMMA_TEST, ", test", ("s", APART), ("s", APART)),
+    )
+    figure, panels = _dot_plot(context, "2", marks)
+    for axes in panels:
+        axes.set_xlabel("γ-score")
+    panels[0].set_xlim(left=0)
+    legend_below(figure, panels, first=("ours, train", "ours, test"))
+    return Drawing(figure, _unmeasured(context, context.numbers.in_table("2"), GAMMA_TRAIN, GAMMA_TEST))
+
+
+def _dot_plot(
+    context: FigureContext, table: str, marks: Sequence[tuple[str, str, tuple[str, float], tuple[str, float]]]
+) -> tuple[Any, list[Any]]:
+    """Draw dots over models (rows) and sparsity targets (panels): ours with the deviation over seeds, and the paper's.
+
+    Parameters
+    ----------
+    marks : a measure, what its labels end with, and for ours and the paper's each a mark and its place in the row
+    """
+    cells = context.numbers.in_table(table)
+    if len(_unmeasured(context, cells, *(measure for measure, *_ in marks))) == len(cells):
+        raise nothing_measured(context, cells, f"the numbers of Table {table}")
+    shown = [each for each in evaluations(cells) if "sparsity" in each.cell.at]
+    labels = {(each.cell.experiment, each.variant): each.label for each in shown}
+    rows = list(labels)
+    targets = list(dict.fromkeys(each.cell.at["sparsity"] for each in shown))
+    figure = new_figure(PAGE, 1.15 + 0.32 * len(rows))
+    panels = list(figure.subplots(1, len(targets), sharex=True, sharey=True, squeeze=False)[0])
+    for axes, target in zip(panels, targets, strict=True):
+        axes.set_title(f"sparsity {target:g}")
+        axes.set_yticks(range(len(rows)), labels.values())
+        axes.tick_params(axis="y", length=0)
+    panels[0].set_ylim(len(rows) - 0.5, -0.5)
+    for each in shown:
+        axes = panels[targets.index(each.cell.at["sparsity"])]
+        row = rows.index((each.cell.experiment, each.variant))
+        for measure, ending, (marker, place), (papers_marker, papers_place) in marks:
+            value = context.numbers.value(each.cell, measure, each.variant)
+            if value.mean is not None:
+                style = {"fmt": marker, "color": OURS, "capsize": 2, "elinewidth": 1, "label": f"ours{ending}"}
+                axes.errorbar(value.mean, row + place, xerr=value.deviation, **style)
+            if value.published is not None:
+                style = {"mfc": "none", "color": PAPERS, "markersize": 6, "label": f"the paper's{ending}"}
+                axes.plot(value.published, row + papers_place, papers_marker, **style)
+    return figure, panels
+
+
+def _unmeasured(context: FigureContext, cells: Iterable[Cell], *measures: str) -> tuple[Cell, ...]:
+    """Cells that lack one of the measures in one of their evaluations."""
+    lacking = {
+        each.cell.name
+        for each in evaluations(cells)
+        for measure in measures
+        if context.numbers.value(each.cell, measure, each.variant).mean is None
+    }
+    return tuple(cell for cell in cells if cell.name in lacking)
+
+
+def draw_table_3(context: FigureContext) -> Drawing:
+    """Draw test errors under perturbed orientations, ours and the paper's on one scale; a star as in the table."""
+    cells = context.numbers.in_table("3")
+    unmeasured = _unmeasured(context, cells, ERROR)
+    if len(unmeasured) == len(cells):
+        raise nothing_measured(context, cells, "the numbers of Table 3")
+    values = [context.numbers.value(cell, ERROR) for cell in cells]
+    errors = pd.DataFrame([{**value.cell.at, "ours": value.mean, "the paper's": value.published} for value in values])
+    unperturbed = cells[0].unperturbed(context.numbers.cells)
+    limit = context.numbers.value(unperturbed, ERROR) if unperturbed else None
+    limits = {"ours": limit.mean, "the paper's": limit.published} if limit else {}
+    both = errors[["ours", "the paper's"]].astype(float)
+    figure = new_figure(PAGE, 2.7)
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    for axes, (title, digits) in zip(panels, (("ours", 2), ("the paper's", 1)), strict=True):
+        grid = errors.assign(error=both[title]).pivot(index="n", columns="p", values="error")
+        texts = [[_error_text(error, digits, limits.get(title)) for error in line] for line in grid.to_numpy()]
+        shades = _heat_map(axes, grid.to_numpy(), texts, np.nanmin(both), np.nanmax(both))
+        axes.set_title(title)
+        axes.set_xticks(range(len(grid.columns)), [f"{p:g}" for p in grid.columns])
+        axes.set_yticks(range(len(grid)), grid.index)
+        axes.set_xlabel("p of the binomial error ε ~ B(n, p)")
+    panels[0].set_ylabel("n")
+    figure.colorbar(shades, ax=panels, label="test error in %", pad=0.02)
+    return Drawing(figure, unmeasured)
+
+
+def _error_text(error: float, digits: int, limit: float | None) -> str:
+    if np.isnan(error):
+        return "–"
+    return f"{error:.{digits}f}{'*' if limit is not None and error > limit else ''}"
+
+
+def draw_confusion(context: FigureContext) -> Drawing:
+    """Draw how often each class is taken for each other, in % of the class, over all seeds; a panel for each model."""
+    cells = context.model_cells()
+    shares = [(each, share) for each in evaluations(cells) if (share := _confusion(context, each)) is not None]
+    if not shares:
+        raise nothing_measured(context, cells, "a confusion matrix")
+    # The diagonal would drown the rest: it is written, not shaded.
+    errors = [share.mask(np.eye(len(share), dtype=bool)) for _, share in shares]
+    high = max(float(error.max(axis=None)) for error in errors) or 1.0
+    columns = 2 if len(shares) in (2, 4) else 3
+    lines = -(-len(shares) // columns)
+    figure = new_figure(PAGE, (PAGE - 0.9) / columns * lines + 0.3 * lines)
+    panels = figure.subplots(lines, columns, squeeze=False)
+    for axes, (each, share), error in zip(panels.flat, shares, errors, strict=False):
+        texts = [[f"{number:.0f}" if number >= LEAST_WRITTEN else "" for number in line] for line in share.to_numpy()]
+        shades = _heat_map(axes, error.to_numpy(), texts, 0.0, high)
+        axes.set_title(each.label)
+        axes.set_xticks(range(len(share)), share.columns)
+        axes.set_yticks(range(len(share)), share.index)
+        axes.set_xlabel("class given")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("true class")
+    for axes in panels.flat[len(shares) :]:
+        axes.set_visible(False)
+    figure.colorbar(shades, ax=panels, label="% of the true class (errors only)", shrink=0.7, pad=0.02)
+    return Drawing(figure, _unseen(cells, (each for each, _ in shares)))
+
+
+def _confusion(context: FigureContext, each: Evaluation) -> pd.DataFrame | None:
+    """Sum the confusion matrices of all seeds, in % of the true class (rows); None if none was measured."""
+    measured = [metrics["svm"] for metrics in _metrics(context, each) if metrics.get("svm", {}).get("confusion")]
+    if not measured:
+        return None
+    total = np.sum([svm["confusion"] for svm in measured], axis=0, dtype=float)
+    classes = measured[0]["classes"]
+    return pd.DataFrame(100 * total / np.maximum(total.sum(axis=1, keepdims=True), 1), index=classes, columns=classes)
+
+
+def _heat_map(axes: Any, grid: NDArray[np.float64], texts: list[list[str]], low: float, high: float) -> Any:
+    """Shade a grid, grey where it has no number, and write texts into it, white on dark and black on light."""
+    axes.grid(False)
+    axes.set_facecolor(FAINT)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    shades = axes.imshow(grid, cmap=SEQUENTIAL, vmin=low, vmax=high, aspect="auto")
+    for (row, column), number in np.ndenumerate(grid):
+        if texts[row][column]:
+            dark = bool(np.isfinite(number)) and _luminance(shades.to_rgba(number)[:3]) < EVEN_CONTRAST
+            style = {"color": "white" if dark else "black", "ha": "center", "va": "center", "fontsize": SMALL_TEXT}
+            # It lies inside of its axes, so the layout need not measure it.
+            axes.text(column, row, texts[row][column], **style).set_in_layout(False)
+    return shades
+
+
+def _luminance(colour: tuple[float, float, float]) -> float:
+    """Compute the relative luminance of an sRGB colour, as the Web Content Accessibility Guidelines define it."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def draw_floor(context: FigureContext) -> Drawing:
+    """Draw error and γ over the standardisation floor; the values stand side by side, not to scale."""
+    cells = [cell for cell in context.numbers.in_table("ablation") if set(cell.at) == {"floor"}]
+    cells.sort(key=lambda cell: float(cell.at["floor"]))
+    shown = _at_least_two(context, cells, "another standardisation floor")
+    figure = new_figure(COLUMN, 3.6)
+    panels = figure.subplots(2, 1, sharex=True)
+    _ablation(panels, context, shown, upright=False)
+    for axes, (name, _) in zip(panels, ABLATION_PANELS, strict=True):
+        axes.set_ylabel(name)
+    legend_below(figure, panels, first=(TEST, TRAIN))
+    panels[1].set_xticks(range(len(shown)), [f"{cell.at['floor']:g}" for cell in shown])
+    panels[1].set_xlabel("standardisation floor\n(standard deviation of a pixel; not to scale)")
+    return Drawing(figure, _unmeasured(context, cells, ERROR))
+
+
+def draw_estimators(context: FigureContext) -> Drawing:
+    """Draw error and γ by the estimator of the dominant orientation: a row for each."""
+    cells = [
+        cell
+        for cell in context.numbers.in_table("ablation")
+        if cell.at and all(axis.startswith(ESTIMATOR) for axis in cell.at)
+    ]
+    shown = _at_least_two(context, cells, "another estimator of the orientation")
+    figure = new_figure(PAGE, 1.2 + 0.22 * len(shown))
+    panels = figure.subplots(1, 2, sharey=True)
+    _ablation(panels, context, shown, upright=True)
+    for axes, (name, _) in zip(panels, ABLATION_PANELS, strict=True):
+        axes.set_xlabel(name)
+        axes.tick_params(axis="y", length=0)
+    legend_below(figure, panels, first=(TEST, TRAIN))
+    # The runs of the reading taken are those of a table.
+    records = context.numbers.records
+    taken = {record.run for cell in context.numbers.in_table("1") for record in records.get(cell.name, [])}
+    names = [
+        ", ".join(map(str, cell.at.values()))
+        + (" (taken)" if any(record.run in taken for record in records[cell.name]) else "")
+        for cell in shown
+    ]
+    panels[0].set_yticks(range(len(shown)), names)
+    panels[0].set_ylim(len(shown) - 0.5, -0.5)
+    panels[0].set_ylabel(", ".join(axis.removeprefix(ESTIMATOR) for axis in shown[0].at))
+    return Drawing(figure, _unmeasured(context, cells, ERROR))
+
+
+def _at_least_two(context: FigureContext, cells: Sequence[Cell], what: str) -> list[Cell]:
+    """Keep cells with a number, at least two: one alone compares nothing."""
+    absent = _unmeasured(context, cells, ERROR)
+    if len(cells) - len(absent) < 2:
+        raise nothing_measured(context, absent, what)
+    return [cell for cell in cells if cell not in absent]
+
+
+def _ablation(panels: Iterable[Any], context: FigureContext, cells: Sequence[Cell], *, upright: bool) -> None:
+    """Draw measures of cells in their order, with the deviation over seeds, and a line at the paper's value.
+
+    Parameters
+    ----------
+    upright : whether the cells go downwards, not to the right
+    """
+    first = cells[0]
+    same = [
+        cell
+        for cell in context.numbers.in_table("1")
+        if (cell.model, cell.parameters.get("sparsity")) == (first.model, first.parameters.get("sparsity"))
+    ]
+    for axes, (_, measures) in zip(panels, ABLATION_PANELS, strict=True):
+        for measure, label, marker, colour in measures:
+            values = {place: context.numbers.value(cell, measure) for place, cell in enumerate(cells)}
+            held = {place: value for place, value in values.items() if value.mean is not None}
+            if not held:
+                continue
+            places, means = list(held), [value.mean for value in held.values()]
+            spread = [value.deviation or 0.0 for value in held.values()]
+            bars = spread if any(spread) else None
+            style = {"color": colour, "label": label, "capsize": 2, "elinewidth": 1}
+            if upright:
+                axes.errorbar(means, places, xerr=bars, fmt=marker, **style)
+            else:
+                axes.errorbar(places, means, yerr=bars, fmt=f"{marker}-", **style)
+        published = next((cell.published[measures[0][0]] for cell in same if measures[0][0] in cell.published), None)
+        if published is not None:
+            line = axes.axvline if upright else axes.axhline
+            line(published, color=PAPERS, linewidth=1, linestyle=(0, (4, 2)), label="the paper's, test")

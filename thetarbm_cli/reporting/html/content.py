@@ -1,0 +1,282 @@
+"""What the page shows: tables, every number with its runs, commands, environments, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thetarbm_cli.experiments.execution.theory import load_theory
+from thetarbm_cli.experiments.runs.evaluation import is_measured
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.experiments.suite_file import find_suite
+from thetarbm_cli.outcomes import MEASURES, variants_of
+from thetarbm_cli.reporting.entries import MISSING, seeds_text
+from thetarbm_cli.reporting.files import Report, assemble
+from thetarbm_cli.reporting.frame import Numbers, Source, Value, read_records
+from thetarbm_cli.reporting.html.pictures import Picture
+from thetarbm_cli.reporting.layout import PUBLISHED_DIGITS, TABLES, Entry, Row, Table
+
+MINUS = "\N{MINUS SIGN}"
+REVISION = "git"
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that the page shows but its figures.
+
+    Attributes
+    ----------
+    suite_path : the file that the user named, or None
+    suite_text : the file of the suite, letter by letter
+    report : tables and verdicts for each source of images
+    failed : records of runs that failed
+    """
+
+    suite: Suite
+    suite_path: Path | None
+    suite_text: str
+    profile: str
+    report: Report
+    failed: list[RunRecord]
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """The records behind the numbers of the page, each once, by their ids."""
+        cells = (records for numbers in self.report.numbers for records in numbers.records.values())
+        used = {record.run: record for records in cells for record in records}
+        return [used[run] for run in sorted(used)]
+
+    def options(self, source: Source) -> list[str]:
+        """Options with which a command means what the page shows of a source; what is as by default is left out."""
+        usual = self.suite.defaults.data.source or "generated"
+        words = [] if self.profile == "paper" else ["--profile", self.profile]
+        words += [] if source.name == usual else ["--source", source.name]
+        return words + ([] if self.suite_path is None else ["--suite", str(self.suite_path)])
+
+
+def gather(results: Path, suite_path: Path | None, profile: str, source: str | None = None) -> Content:
+    """Read the suite and every record of a results folder.
+
+    Parameters
+    ----------
+    source : str, optional
+        Show images of this source alone; else every source that has records is shown.
+    """
+    suite = load_suite(suite_path, check_settings=False)
+    records = read_records(results)
+    if source is not None:
+        records = [record for record in records if record.data["test"]["source"] == Path(source).name]
+    report = assemble(profile, suite.cells(profile, source), records, load_theory(results), TABLES)
+    failed = [record for record in records if record.state == "failed" and record.algorithm == ALGORITHM]
+    text = find_suite(suite_path).read_text(encoding="utf-8")
+    return Content(suite, suite_path, text, profile, report, failed)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A measure of a cell as it is shown: ours, the paper's, the difference, and the runs behind it.
+
+    Numbers beside texts are for sorting, with full precision.
+
+    Attributes
+    ----------
+    name : unique in the page
+    difference : ours minus the paper's
+    runs : seed, id and number of each run
+    """
+
+    name: str
+    value: Value
+    measure: str
+    text: str
+    deviation: str
+    difference: float | None
+    difference_text: str
+    runs: list[tuple[int, str, str]]
+
+
+def number_of(numbers: Numbers, value: Value, name: str) -> Number:
+    """Write a value as the page shows it, with the runs that it is the mean of."""
+    digits = MEASURES[value.measure].digits
+    difference = None if value.mean is None or value.published is None else value.mean - value.published
+    return Number(
+        name=name,
+        value=value,
+        measure=measure_words(value),
+        text=MISSING if value.mean is None else f"{value.mean:.{digits}f}",
+        deviation="" if value.deviation is None else f"{value.deviation:.{digits}f}",
+        difference=difference,
+        difference_text="" if difference is None else signed(difference, digits),
+        runs=[(record.seed, record.run, f"{number:.10g}") for record, number in numbers.runs_of(value)],
+    )
+
+
+def measure_words(value: Value) -> str:
+    """Say what was measured; of the O-RBM also on which images."""
+    return MEASURES[value.measure].with_unit + dict(variants_of(value.cell.model))[value.variant]
+
+
+def signed(number: float, digits: int) -> str:
+    """Write a difference with its sign; one that is rounded to nothing has none."""
+    text = f"{abs(number):.{digits}f}"
+    if not text.strip("0."):
+        return text
+    return f"{MINUS if number < 0 else '+'}{text}"
+
+
+def every_value(numbers: Numbers) -> list[Value]:
+    """List all that was or should be measured, cell by cell in the order of the suite."""
+    return [
+        numbers.value(cell, measure.name, variant)
+        for cell in numbers.cells
+        for variant in sorted(variant for variant, _ in variants_of(cell.model))
+        for measure in MEASURES.values()
+        if measure.asked_as in cell.measures
+    ]
+
+
+def published_text(entry: Entry, row: Row, table: Table) -> str:
+    """Write the paper's number as the paper prints it; controls have the digits of ours."""
+    if entry.value.published is None:
+        return ""
+    digits = MEASURES[entry.value.measure].digits
+    digits = digits if row.control else PUBLISHED_DIGITS.get(table.name, digits)
+    return f"{entry.value.published:.{digits}f}{'*' if entry.published_starred else ''}"
+
+
+def about_table(table: Table) -> str:
+    """Say what is in the cells of a table."""
+    several = any(value.deviation is not None for value in table.values)
+    words = ["Mean ± standard deviation over seeds" if several else "Mean", f" ({seeds_text(table)})"]
+    if any(value.published is not None for value in table.values):
+        words.append("; below it the paper's value and the difference, ours minus the paper's")
+    if any(entry.best for row in table.rows for entry in row.entries if entry):
+        words.append("; bold is the best of a column")
+    return "".join(words) + "."
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """A cell and the command that runs it again.
+
+    Attributes
+    ----------
+    runs : ids of the runs that have all numbers the cell asks for, by seed
+    seconds : training and measuring of one run, the mean over seeds; None without a run
+    failures : what went wrong in runs that failed
+    """
+
+    cell: Cell
+    runs: list[str]
+    seconds: float | None
+    failures: list[str]
+    command: str
+
+    @property
+    def count(self) -> str:
+        """How many runs there are; of how many, if some are missing."""
+        done, wanted = len(self.runs), self.cell.seeds
+        return f"{done}" if done >= wanted else f"{done} of {wanted}"
+
+
+def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
+    """List every cell of the suite, in its order, with the command that makes its runs for images of one source."""
+    table = []
+    for cell in numbers.cells:
+        records = [
+            record
+            for record in numbers.records.get(cell.name, [])
+            if is_measured(record.metrics, "gamma" in cell.measures, cell.offsets)
+        ]
+        failures = [
+            f"seed {record.seed}: {record.error}"
+            for record in content.failed
+            if record.data["test"]["sha256"] == numbers.source.sha256 and cell.fits(record, any_source=True)
+        ]
+        words = ["thetarbm", "run", cell.name, *content.options(numbers.source)]
+        seeds = max((record.seed + 1 for record in records), default=0)
+        words += ["--seeds", str(seeds)] if seeds > cell.seeds and cell.most_seeds is None else []
+        words += ["--force", cell.name] if records else []
+        seconds = statistics.fmean(sum(record.timings.values()) for record in records) if records else None
+        table.append(Rerun(cell, [record.run for record in records], seconds, failures, shlex.join(words)))
+    return table
+
+
+@dataclass(frozen=True)
+class MadeIn:
+    """The environment of some runs.
+
+    Attributes
+    ----------
+    facts : names and values, in the order of the records
+    revisions : each revision of the code with the ids of its runs, those with the most runs first
+    """
+
+    facts: list[tuple[str, str]]
+    revisions: list[tuple[str, list[str]]]
+
+    @property
+    def count(self) -> int:
+        """How many runs."""
+        return sum(len(runs) for _, runs in self.revisions)
+
+
+def environments(records: Sequence[RunRecord]) -> list[MadeIn]:
+    """Sort the records by their environments, the one with the most runs first."""
+    groups: dict[str, list[RunRecord]] = {}
+    for record in records:
+        machine = {name: _ordered(value) for name, value in record.environment.items() if name != REVISION}
+        groups.setdefault(json.dumps(machine, sort_keys=True), []).append(record)
+    return [
+        MadeIn(
+            [(name, _words(_ordered(value))) for name, value in group[0].environment.items() if name != REVISION],
+            _revisions(group),
+        )
+        for _, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    ]
+
+
+def _revisions(records: list[RunRecord]) -> list[tuple[str, list[str]]]:
+    found: dict[str, list[str]] = {}
+    for record in records:
+        git = record.environment.get(REVISION) or {}
+        name = git.get("revision") or "not recorded"
+        found.setdefault(f"{name}{', changed' if git.get('dirty') else ''}", []).append(record.run)
+    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+
+
+def _ordered(value: Any) -> Any:
+    """Sort a list: libraries are found in the order in which they were loaded."""
+    return sorted(value, key=lambda each: json.dumps(each, sort_keys=True)) if isinstance(value, list) else value
+
+
+def _words(value: Any) -> str:
+    """Write a value of a record as people read it."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return "; ".join(map(_words, value))
+    return {None: "none", True: "yes", False: "no"}[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def missing(content: Content, pictures: Sequence[Picture]) -> list[dict[str, str]]:
+    """List cells without a run, but for those that wait to be named, and figures that are not shown."""
+    table = []
+    for numbers in content.report.numbers:
+        for each in reruns(content, numbers):
+            if not each.runs and not each.cell.on_request:
+                what = {"kind": "cell", "name": each.cell.name, "source": numbers.source.name}
+                table.append({**what, "reason": "; ".join(each.failures) or "no run yet", "command": each.command})
+    for picture in pictures:
+        if picture.image is None:
+            what = {"kind": "figure", "name": picture.name, "source": picture.source.name}
+            table.append({**what, "reason": "; ".join(picture.missing), "command": picture.command})
+    return table
