@@ -93,7 +93,7 @@ def test_a_click_sorts_up_down_and_back(visit: Open) -> None:
     button.click()
     assert heading.get_attribute("aria-sort") == "descending"
     assert labels(table) == ["O-RBM, not aligned", "O-RBM, aligned", "RBM", "TI-RBM", "θ-RBM"]
-    assert table.locator("tbody.beside th").all_inner_texts() == ["pixels", "aligned pixels"]
+    assert table.locator("tbody.controls th").all_inner_texts() == ["pixels", "aligned pixels"]
     button.click()
     assert heading.get_attribute("aria-sort") == "none"
     assert labels(table) == suite_order

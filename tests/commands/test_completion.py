@@ -14,10 +14,9 @@ import pytest
 
 from tests.experiments.suites import write_suite
 from thetarbm_cli.cli import COMMANDS, main, root
-from thetarbm_cli.commands.completion import FIGURES
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path, suite_names
-from thetarbm_cli.reporting.figures import CATALOGUE
+from thetarbm_cli.reporting.figures import FIGURES
 
 RUNS = ("rbm-0a1b", "theta-11aa", "theta-11bb", "theta-2222")
 SHELLS = ("bash", "zsh", "fish")
@@ -230,8 +229,8 @@ finally:
     assert (done.returncode, done.stdout, done.stderr) == (0, answer, "imported:\n")
 
 
-def test_names_of_figures_are_those_of_the_catalogue(folder: Path) -> None:
-    assert list(CATALOGUE) == list(FIGURES)
+def test_figures_are_completed(folder: Path) -> None:
+    assert values(folder, "thetarbm figures ") == list(FIGURES.names)
     assert values(folder, "thetarbm figures table-1 tab") == ["table-2", "table-3"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.experiments.runs import Command, files_in, run_of
 from tests.experiments.suites import save, write_suite
 from tests.reporting.figured import SUITE, records
-from thetarbm_cli.reporting.figures import CATALOGUE
+from thetarbm_cli.reporting.figures import FIGURES
 
 TINY = ("--profile", "tiny")
 TWO_MODELS = """\
@@ -42,7 +42,7 @@ def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(thetarbm: Command, res
     done = thetarbm("figures", *TINY, "--suite", str(suite))
     assert done.code == 0
     left_out = {"table-3", "gamma-offset", "floor", "orientation-estimators"}
-    paths = [results / "figures" / f"{name}-tiny.png" for name in CATALOGUE if name not in left_out]
+    paths = [results / "figures" / f"{name}-tiny.png" for name in FIGURES.names if name not in left_out]
     assert done.out.splitlines() == [str(path) for path in paths]
     assert {path.name for path in (results / "figures").iterdir()} == {path.name for path in paths}
     assert max(path.stat().st_size for path in paths) < 300_000
@@ -67,7 +67,7 @@ def test_named_figures_in_another_format_elsewhere_with_json(thetarbm: Command, 
     assert done.json == {
         "files": files,
         "figures": [
-            {"name": name, "title": CATALOGUE[name].title, "file": path}
+            {"name": name, "title": FIGURES[name].label, "file": path}
             for name, path in zip(("filters", "table-1"), files, strict=True)
         ],
         "left_out": [],
@@ -85,9 +85,9 @@ def test_the_paper_profile_has_plain_names(thetarbm: Command, tmp_path: Path) ->
     assert thetarbm("--quiet", "figures", "table-1").err == ""
 
 
-def test_an_unknown_name_lists_the_names(thetarbm: Command, results: Path) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest(thetarbm: Command, results: Path) -> None:
     before = files_in(results)
-    thetarbm("figures", "table-1", "table-9", *TINY).assert_refused("'table-9'", *CATALOGUE)
+    thetarbm("figures", "table-1", "table-9", *TINY).assert_refused("'table-9'", "did you mean table-")
     assert files_in(results) == before
 
 
@@ -133,4 +133,4 @@ def test_a_source_without_records_and_a_wrong_profile(thetarbm: Command, results
 
 
 def test_the_help_names_every_figure(thetarbm: Command) -> None:
-    assert set(CATALOGUE) <= set(thetarbm("figures", "--help").out.split())
+    assert set(FIGURES.names) <= set(thetarbm("figures", "--help").out.split())

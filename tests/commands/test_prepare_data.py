@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -16,7 +17,7 @@ from tests.data.archives import write_folder, write_zip
 from thetarbm_cli.cli import main
 from thetarbm_cli.data import orientations
 from thetarbm_cli.data.official import TEST_FILE, TRAIN_VALID_FILE
-from thetarbm_cli.reporting.preview import preview_image
+from thetarbm_cli.reporting.figures.images import preview
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -112,8 +113,8 @@ def test_own_images(run: Run, tmp_path: Path) -> None:
     assert "30 images  15 classes of 2 to 2" in out
     sheet = json.loads(run("--source", str(path), "--json")[1])
     assert sheet["cached"] is True
-    # 30 tiles of 80 pixels in rows of 12, with gaps of 4.
-    assert imread(sheet["preview"]).shape == (3 * 84 + 4, 12 * 84 + 4, 3)
+    # 30 tiles of 80 pixels in rows of 12, with gaps of 16.
+    assert imread(sheet["preview"]).shape[:2] == (3 * 96 - 16, 12 * 96 - 16)
 
 
 def sentence(result: tuple[int, str, str], code: int = 2) -> str:
@@ -197,15 +198,14 @@ def test_two_processes_at_once_make_one_file(tmp_path: Path) -> None:
     ]
 
 
-def test_arrows_point_counter_clockwise_from_the_right(tmp_path: Path) -> None:
+def test_arrows_point_counter_clockwise_from_the_right() -> None:
     # Four black images with S = 4: arrows to the right, up, left and down.
-    preview_image(np.zeros((4, 28, 28), np.uint8), np.arange(4), tmp_path / "preview.png", support=4)
-    grid = imread(tmp_path / "preview.png")
-    assert grid.shape == (84 + 2 * 4, 4 * 84 + 5 * 4, 3)
+    grid = imread(io.BytesIO(preview(np.zeros((4, 28 * 28), np.float32), np.arange(4), 4)))
+    assert grid.shape[:2] == (84, 4 * 84 + 3 * 6)
     expected = [(1, 0), (0, -1), (-1, 0), (0, 1)]
     for index, (x, y) in enumerate(expected):
-        left = 4 + index * 88
-        rows, columns = np.nonzero(grid[4:88, left : left + 84, 0])
+        left = index * 90
+        rows, columns = np.nonzero(grid[:, left : left + 84, 0])
         centre = np.array([columns.mean() - 41.5, rows.mean() - 41.5])
         along = centre @ (x, y)
         assert along > 10

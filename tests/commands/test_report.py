@@ -11,11 +11,12 @@ from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.numbers import records
 from tests.reporting.pages import Node, read, two_figures
 from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.reporting.figures import CATALOGUE, FigureKind
-from thetarbm_cli.reporting.figures.dotplots import draw_table_1
-from thetarbm_cli.reporting.html.numerals import measure_words
+from thetarbm_cli.outcomes import MEASURES, split_column, variants_of
+from thetarbm_cli.reporting.figures import FIGURES
 
 __all__ = ["two_figures"]
+
+TABLE_1 = FIGURES["table-1"]
 
 pytestmark = pytest.mark.usefixtures("two_figures")
 
@@ -52,7 +53,8 @@ def test_every_number_is_that_of_the_tables(thetarbm: Command, tmp_path: Path) -
         measure, *numbers = line.all("td")
         listed[line.one("th").text, measure.text] = [each.attributes.get("data-value") for each in numbers]
     for row in (row for rows in sheet.values() for row in rows):
-        found = listed[row["cell"], measure_words(row["column"], row["model"])]
+        measure, variant = split_column(row["column"])
+        found = listed[row["cell"], MEASURES[measure].with_unit + dict(variants_of(row["model"]))[variant]]
         mean, deviation, published = (row[name] for name in ("mean", "std", "published"))
         difference = None if published is None or mean is None else mean - published
         wanted = [mean, deviation, published, difference, row["seeds"]]
@@ -89,11 +91,15 @@ def test_json_says_where_it_is_and_what_is_missing(thetarbm: Command, tmp_path: 
 
 
 def test_other_profiles_and_sources_have_files_of_their_own(thetarbm: Command, tmp_path: Path) -> None:
+    """There are no records: everything is a dash."""
     suite = write_suite(tmp_path)
     for options in (["--profile", "tiny"], ["--source", "official"]):
         assert thetarbm("report", "--suite", str(suite), *options).code == 0
     names = {path.name for path in (tmp_path / "results").glob("*.html")}
     assert names == {"report-tiny.html", "report-official.html"}
+    page = page_in(tmp_path / "results" / "report-tiny.html")
+    assert {node.words for node in page.one("table", id="source0-table1").all("button", class_="number")} == {"—"}
+    assert not any("--force" in node.text for node in page.one("section", id="reruns").all("code"))
 
 
 @pytest.mark.parametrize("opens", [True, False])
@@ -126,5 +132,5 @@ def test_a_damaged_record_is_left_out_with_one_warning(thetarbm: Command, tmp_pa
 
 def test_a_real_figure_is_drawn(thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path / "results", *records())
-    monkeypatch.setitem(CATALOGUE, "table-1", FigureKind("Table 1", "As dots.", draw_table_1))
+    monkeypatch.setitem(FIGURES.own, "table-1", TABLE_1)
     assert thetarbm("report", "--json").json["figures"] == ["dots", "table-1"]

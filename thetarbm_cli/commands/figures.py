@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,18 +13,34 @@ from thetarbm_cli.commands.completion import complete_figures
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option, source_option, suite_option
 from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.reporting.figures import FIGURES, FORMATS, encode, make
 
 if TYPE_CHECKING:
-    from thetarbm_cli.reporting.figures import Drawing, FigureContext
+    from thetarbm_cli.reporting.figures.context import Drawing, FigureContext
 
 logger = logging.getLogger("thetarbm")
 
 
-@click.command("figures")
-@click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=complete_figures)
-@click.option(
-    "--format", "form", type=click.Choice(["png", "pdf", "svg"]), default="png", show_default=True, help="Kind of file."
+def _listed() -> str:
+    """List the figures for the help: a paragraph that click keeps as it is."""
+    lines = ["\b"]
+    for needs in ("records", "weights", "images"):
+        names = " ".join(figure.name for figure in FIGURES if figure.needs == needs)
+        lines += textwrap.wrap(names, 76, initial_indent=f"{f'from {needs}:':<14}", subsequent_indent=" " * 14)
+    return "\n".join(lines)
+
+
+@click.command(
+    "figures",
+    help=f"""Draw figures from the records, or all that can be drawn.
+
+Nothing is trained, measured or prepared. Some figures also need the weights of runs or the prepared images.
+
+{_listed()}
+""",
 )
+@click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=complete_figures)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="png", show_default=True, help="Kind of file.")
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the files [default: RESULTS/figures]."
 )
@@ -44,22 +61,13 @@ def command(
     source: str | None,
     as_json: bool,
 ) -> None:
-    """Draw figures from the records, or all that can be drawn.
-
-    Nothing is trained, measured or prepared. Some figures also need the weights of runs or the prepared images.
-
-    \b
-    from records: learning-curves gamma-units table-1 table-2 table-3 confusion
-                  gamma-offset floor orientation-estimators
-    from weights: filters-theta filters reconstructions samples
-    from images:  orientations
-    """  # noqa: D301  click takes \b as "keep these lines"
+    """Draw figures."""
     from thetarbm_cli import storage
     from thetarbm_cli.experiments.suite.loader import load_suite
-    from thetarbm_cli.reporting.figures import figure_context, kind_of, missing_lines
+    from thetarbm_cli.reporting.figures.context import figure_context, missing_lines
 
     for name in names:
-        kind_of(name)
+        FIGURES[name]
     suite = load_suite(suite_path, check_settings=False)
     context = figure_context(suite, session.workplace(), profile, source, units=_numbers(units))
     drawn, left_out = _draw(session, context, names, form)
@@ -70,7 +78,7 @@ def command(
     for line in missing_lines(context, (drawing for drawing, _ in drawn.values())):
         session.say(line)
     if as_json:
-        figures = [{"name": name, "title": kind_of(name).title, "file": str(path)} for name, path in files.items()]
+        figures = [{"name": name, "title": FIGURES[name].label, "file": str(path)} for name, path in files.items()]
         reasons = [{"name": name, "reason": reason} for name, reason in left_out.items()]
         emit_json({"files": [str(path) for path in files.values()], "figures": figures, "left_out": reasons})
     else:
@@ -82,10 +90,10 @@ def _draw(
     session: Session, context: FigureContext, names: tuple[str, ...], form: str
 ) -> tuple[dict[str, tuple[Drawing, bytes]], dict[str, str]]:
     """All figures, or the named ones, before any is written; without names, also why others are left out."""
-    from thetarbm_cli.reporting.figures import CATALOGUE, FigureMissing, encode, make
+    from thetarbm_cli.reporting.figures.context import FigureMissing
 
     drawn, left_out = {}, {}
-    wanted = list(dict.fromkeys(names)) or list(CATALOGUE)
+    wanted = list(dict.fromkeys(names)) or FIGURES.names
     with session.progress("drawing") as progress:
         for number, name in enumerate(wanted, start=1):
             try:

@@ -94,7 +94,7 @@ def _sheet(session: Session, prepared: Prepared) -> dict[str, Any]:
     """Gather what is printed about one data set."""
     from thetarbm_cli.data.orientations import orientation_shares
     from thetarbm_cli.data.prepared import prepared_summary
-    from thetarbm_cli.reporting.preview import find_or_write_preview
+    from thetarbm_cli.reporting.figures.images import find_or_write_preview
 
     with session.progress(f"orientations of {prepared.dataset}") as progress:
         shares = orientation_shares(prepared, progress)

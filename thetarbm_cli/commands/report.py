@@ -38,27 +38,26 @@ def command(
     that has records.
     """
     from thetarbm_cli import storage
-    from thetarbm_cli.reporting.html.gaps import missing
-    from thetarbm_cli.reporting.html.material import gather
+    from thetarbm_cli.reporting.html.content import gather, missing
     from thetarbm_cli.reporting.html.page import render_page
     from thetarbm_cli.reporting.html.pictures import draw_pictures
 
-    material = gather(session.results, suite_path, profile, source)
+    content = gather(session.results, suite_path, profile, source)
     with session.progress("figures") as progress:
-        pictures = draw_pictures(material, session.workplace(), progress)
+        pictures = draw_pictures(content, session.workplace(), progress)
     path = out or session.results / _name(profile, source)
-    content = render_page(material, pictures).encode()
-    storage.write_bytes(path, content)
+    page = render_page(content, pictures).encode()
+    storage.write_bytes(path, page)
     if as_json:
         drawn = [picture.name for picture in pictures if picture.image is not None]
-        emit_json({"path": str(path), "bytes": len(content), "figures": drawn, "missing": missing(material, pictures)})
+        emit_json({"path": str(path), "bytes": len(page), "figures": drawn, "missing": missing(content, pictures)})
     else:
         click.echo(path)
-    for line in material.report.missing():
+    for line in content.report.missing():
         session.say(line)
     for picture in pictures:
         if picture.image is None:
-            session.say(f"figure {picture.name} is not drawn: {'; '.join(picture.gaps)}")
+            session.say(f"figure {picture.name} is not drawn: {'; '.join(picture.missing)}")
     if show and not webbrowser.open(path.resolve().as_uri()):
         session.say(f"no browser could be started; open {path} by hand")
 

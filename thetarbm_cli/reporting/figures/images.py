@@ -96,7 +96,7 @@ def draw_orientations(context: FigureContext) -> Drawing:
     classes, first = np.unique(labels, return_index=True)
     shown = images[first[:CLASSES]]
     side, rotations = math.isqrt(shown.shape[1]), estimator.rotations
-    rotated = Rotations(side, rotations).turn_all_ways(shown)
+    rotated = Rotations(side, rotations).rotate_all(shown)
     found = np.stack([estimator(copies) for copies in rotated], axis=1)
     figure = new_figure(PAGE, (PAGE - 0.6) / rotations * len(shown) + 0.45, pictures=True)
     axes = figure.subplots()

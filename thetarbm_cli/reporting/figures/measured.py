@@ -79,13 +79,14 @@ def draw_learning_curves(context: FigureContext) -> Drawing:
     return Drawing(figure, tuple(cell for cell in cells if cell.name not in histories))
 
 
-def _history(context: FigureContext, cell: Cell) -> pd.DataFrame | None:
-    """Mean, lowest and highest value over the seeds by epoch, of those epochs that all seeds have."""
+def _history(context: FigureContext, cell: Cell) -> dict[str, pd.DataFrame] | None:
+    """Mean, lowest and highest value over the seeds by epoch, of those epochs that all seeds have; by measure."""
     held = [record.history for record in context.numbers.records.get(cell.name, []) if record.history]
     if not held:
         return None
-    epochs = pd.concat([pd.DataFrame(history) for history in held]).groupby("epoch")[list(HISTORY)]
-    return epochs.agg(["mean", "min", "max"])[epochs.size() == len(held)]
+    epochs = pd.concat([pd.DataFrame(history) for history in held]).groupby("epoch")
+    complete = epochs.size() == len(held)
+    return {measure: epochs[measure].agg(["mean", "min", "max"])[complete] for measure in HISTORY}
 
 
 def _curve(axes: Any, cell: Cell, values: pd.DataFrame) -> None:
@@ -123,7 +124,9 @@ def draw_gamma_offset(context: FigureContext) -> Drawing:
     for each in shown:
         values = means[each.cell.name, each.variant]
         if 0.0 in values.index:
-            values = pd.concat([values, pd.Series({360 / each.cell.parameters.get("rotations", ROTATIONS): values[0.0]})])
+            values = pd.concat(
+                [values, pd.Series({360 / each.cell.parameters.get("rotations", ROTATIONS): values[0.0]})]
+            )
         look = look_of(each.cell.model)
         fill = "white" if each.variant == NOT_ALIGNED else look.colour
         axes.plot(values.index, values, look.marker, color=look.colour, ls=look.line, mfc=fill, label=each.label)
@@ -168,7 +171,9 @@ def _unit_gammas(context: FigureContext, each: Evaluation) -> list[float]:
 
 def _metrics(context: FigureContext, each: Evaluation) -> list[dict[str, Any]]:
     """What was measured in one evaluation of a cell's runs, seeds ascending."""
-    measured: list[dict[str, Any]] = [record.metrics or {} for record in context.numbers.records.get(each.cell.name, [])]
+    measured: list[dict[str, Any]] = [
+        record.metrics or {} for record in context.numbers.records.get(each.cell.name, [])
+    ]
     if each.variant == DEFAULT:
         return measured
     return [metrics["unaligned"] for metrics in measured if "unaligned" in metrics]
@@ -298,15 +303,15 @@ def draw_confusion(context: FigureContext) -> Drawing:
     if not shares:
         raise nothing_measured(context, cells, "a confusion matrix")
     # The diagonal would drown the rest: it is written, not shaded.
-    errors = [share.mask(np.eye(len(share), dtype=bool)) for _, share in shares]
-    high = max(float(error.max(axis=None)) for error in errors) or 1.0
+    errors = [share.mask(np.eye(len(share), dtype=bool)).to_numpy() for _, share in shares]
+    high = float(np.nan_to_num(errors).max()) or 1.0
     columns = 2 if len(shares) in (2, 4) else 3
     lines = -(-len(shares) // columns)
     figure = new_figure(PAGE, (PAGE - 0.9) / columns * lines + 0.3 * lines)
     panels = figure.subplots(lines, columns, squeeze=False)
     for axes, (each, share), error in zip(panels.flat, shares, errors, strict=False):
         texts = [[f"{number:.0f}" if number >= LEAST_WRITTEN else "" for number in line] for line in share.to_numpy()]
-        shades = _heat_map(axes, error.to_numpy(), texts, 0.0, high)
+        shades = _heat_map(axes, error, texts, 0.0, high)
         axes.set_title(each.label)
         axes.set_xticks(range(len(share)), share.columns)
         axes.set_yticks(range(len(share)), share.index)

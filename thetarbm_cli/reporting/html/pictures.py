@@ -95,9 +95,7 @@ def draw_pictures(
                 image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
             left -= size
             command = shlex.join(["thetarbm", "figures", figure.name, *content.options(numbers.source)])
-            pictures.append(
-                Picture(figure.name, numbers.source, figure.label, figure.about, image, missing, command)
-            )
+            pictures.append(Picture(figure.name, numbers.source, figure.label, figure.about, image, missing, command))
             if progress is not None:
                 progress(len(pictures), total)
     return pictures

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import parts_of, place_of, run_of
-from tests.reporting.figured import SUITE
+from tests.reporting.figured import SUITE, draw
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.recorded import model_of
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.models.rbm import RBM
-from thetarbm_cli.reporting.figures import FigureContext, FigureMissing, draw, figure_context, make, missing_lines
-from thetarbm_cli.reporting.figures.orientations import follows_turns
+from thetarbm_cli.reporting.figures import make
+from thetarbm_cli.reporting.figures.context import FigureContext, FigureMissing, figure_context, missing_lines
+from thetarbm_cli.reporting.figures.images import follows_rotations
 
 SIDE, GAP = 28, 2
 MODELS = ("rbm", "orbm", "tirbm", "theta")
@@ -118,14 +119,10 @@ def test_arrows_point_where_the_estimator_says(context: FigureContext, small_dat
 def test_an_estimate_follows_the_turns_if_it_agrees_with_most_of_its_row() -> None:
     found = np.array([[0, 1, 2, 3], [3, 0, 1, 2], [1, 1, 2, 3], [0, 3, 2, 3]])
     expected = [[True] * 4, [True] * 4, [False, True, True, True], [True, False, True, True]]
-    assert follows_turns(found).tolist() == expected
+    assert follows_rotations(found).tolist() == expected
 
 
-def test_the_same_weights_give_the_same_bytes(context: FigureContext) -> None:
-    assert draw("filters-theta", context) == draw("filters-theta", context)
-
-
-def test_models_without_weights_are_left_out_and_told(
+def test_models_without_weights_are_left_out_and_named(
     context: FigureContext, small_data: Path, trained: Path, tmp_path: Path
 ) -> None:
     results = shutil.copytree(trained, tmp_path / "results")
@@ -136,9 +133,9 @@ def test_models_without_weights_are_left_out_and_told(
     again = figure_context(SUITE, held.place, "tiny")
     drawing = make("filters", again)
     assert [axes.get_title() for axes in drawing.figure.axes if axes.get_title()] == ["TI-RBM", "θ-RBM"]
-    told = missing_lines(again, [drawing])
-    assert told[0] == "missing: orbm/sparsity=0.3; thetarbm run orbm/sparsity=0.3 --profile tiny makes it"
-    assert told[1].startswith(f"missing: the weights of {run}; thetarbm train --model rbm --seed 0 --set ")
+    lines = missing_lines(again, [drawing])
+    assert lines[0] == "missing: orbm/sparsity=0.3; thetarbm run orbm/sparsity=0.3 --profile tiny makes it"
+    assert lines[1].startswith(f"missing: the weights of {run}; thetarbm train --model rbm --seed 0 --set ")
 
 
 def test_other_images_than_the_run_was_made_from_are_not_shown(context: FigureContext, data_dir: Path) -> None:

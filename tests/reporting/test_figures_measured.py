@@ -19,7 +19,8 @@ from tests.reporting.figured import (
     offset_gamma,
 )
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.reporting.figures import FigureContext, make
+from thetarbm_cli.reporting.figures import make
+from thetarbm_cli.reporting.figures.context import FigureContext
 
 TARGETS = (0.3, 0.2, 0.1)
 ROWS = ["RBM", "O-RBM, not aligned", "O-RBM, aligned", "TI-RBM", "θ-RBM"]

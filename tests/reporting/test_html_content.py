@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,16 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from tests.experiments.suites import record_for, save, write_suite
+from tests.reporting.figured import draw
 from tests.reporting.pages import few_figures, two_figures
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
-from thetarbm_cli.reporting.figures import CATALOGUE, Drawing, FigureKind, draw
+from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
+from thetarbm_cli.reporting.figures.context import Drawing
 from thetarbm_cli.reporting.html import pictures
-from thetarbm_cli.reporting.html.environments import environments
-from thetarbm_cli.reporting.html.gaps import missing
-from thetarbm_cli.reporting.html.material import Material, gather
-from thetarbm_cli.reporting.html.numerals import MINUS, signed
-from thetarbm_cli.reporting.html.page import breakable
+from thetarbm_cli.reporting.html.content import MINUS, Content, environments, gather, missing, reruns, signed
+from thetarbm_cli.reporting.html.page import words_of
 from thetarbm_cli.reporting.html.pictures import draw_pictures
-from thetarbm_cli.reporting.html.reruns import reruns
 
 __all__ = ["two_figures"]
 
@@ -55,13 +52,13 @@ def test_a_difference_reads_as_the_number_rounded(number: float, digits: int) ->
 
 @given(name=st.text())
 def test_a_name_with_breaks_is_the_same_name(name: str) -> None:
-    assert "".join(unescape(part) for part in str(breakable(name)).split("<wbr>")) == name
+    assert "".join(words_of(name)) == name
 
 
 def test_a_cell_is_run_again_by_its_command(tmp_path: Path, suite: Path) -> None:
     (first, second) = recorded(suite, tmp_path, 0, 1, timings={"train_seconds": 3.0, "evaluate_seconds": 4.5})
-    material = gather(tmp_path, suite, "paper")
-    done, missing_one, *_ = reruns(material, material.report.numbers[0])
+    content = gather(tmp_path, suite, "paper")
+    done, missing_one, *_ = reruns(content, content.report.numbers[0])
     assert done.runs == [first.run, second.run]
     assert (done.count, done.seconds) == ("2", 7.5)
     name = "rbm/sparsity=0.3"
@@ -73,16 +70,16 @@ def test_a_cell_is_run_again_by_its_command(tmp_path: Path, suite: Path) -> None
 def test_commands_name_what_is_not_the_default(tmp_path: Path, suite: Path) -> None:
     cell = gather(tmp_path, suite, "tiny").report.numbers[0].cells[0]
     save(tmp_path, *(record_for(cell, seed, source="official", **NUMBERS) for seed in range(4)))
-    material = gather(tmp_path, suite, "tiny", "official")
-    words = shlex.split(reruns(material, material.report.numbers[0])[0].command)
+    content = gather(tmp_path, suite, "tiny", "official")
+    words = shlex.split(reruns(content, content.report.numbers[0])[0].command)
     assert words[3:7] == ["--profile", "tiny", "--source", "official"]
     assert words[words.index("--seeds") + 1] == "4"
 
 
 def test_a_run_without_all_its_measures_does_not_count(tmp_path: Path, suite: Path) -> None:
     recorded(suite, tmp_path, 0, metrics={"svm": {"test_error_percent": 15.0}})
-    material = gather(tmp_path, suite, "paper")
-    cells = {each.cell.name: each for each in reruns(material, material.report.numbers[0])}
+    content = gather(tmp_path, suite, "paper")
+    cells = {each.cell.name: each for each in reruns(content, content.report.numbers[0])}
     assert cells["rbm/sparsity=0.3"].count == "0 of 2"
     assert cells["again"].count == "1 of 2"
 
@@ -90,8 +87,8 @@ def test_a_run_without_all_its_measures_does_not_count(tmp_path: Path, suite: Pa
 def test_a_failed_run_tells_why(tmp_path: Path, suite: Path) -> None:
     recorded(suite, tmp_path, 0)
     recorded(suite, tmp_path, 1, state="failed", error="it diverged", metrics=None)
-    material = gather(tmp_path, suite, "paper")
-    assert reruns(material, material.report.numbers[0])[0].failures == ["seed 1: it diverged"]
+    content = gather(tmp_path, suite, "paper")
+    assert reruns(content, content.report.numbers[0])[0].failures == ["seed 1: it diverged"]
 
 
 def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: Path) -> None:
@@ -111,29 +108,37 @@ def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: 
     assert (most.count, other.count, dict(other.facts)["python"]) == (3, 1, "3.12")
 
 
-def drawn(material: Material, results: Path) -> dict[str, pictures.Picture]:
-    return {each.name: each for each in draw_pictures(material, Workplace(results, RunStore(results)))}
+def drawn(content: Content, results: Path) -> dict[str, pictures.Picture]:
+    return {each.name: each for each in draw_pictures(content, Workplace(results, RunStore(results)))}
 
 
 @pytest.fixture
 def noise() -> Iterator[None]:
-    """A catalogue with a figure that is large in every form."""
-
-    def draw_noise(context: object) -> Drawing:
-        figure = Figure(figsize=(4, 4))
-        figure.figimage(np.random.default_rng(0).random((600, 600, 3)))
-        return Drawing(figure)
-
+    """Declare a figure that is large in every form."""
     with few_figures(), pytest.MonkeyPatch.context() as patch:
-        patch.setitem(CATALOGUE, "noise", FigureKind("Noise", "", draw_noise))
+        patch.setitem(FIGURES.own, "noise", entry("noise"))
         yield
+
+
+def entry(name: str, function: str = "draw_noise") -> FigureEntry:
+    return FigureEntry(name, f"tests.reporting.test_html_content:{function}", name.capitalize(), "")
+
+
+def draw_noise(context: object) -> Drawing:
+    figure = Figure(figsize=(4, 4))
+    figure.figimage(np.random.default_rng(0).random((600, 600, 3)))
+    return Drawing(figure)
+
+
+def draw_odd(context: object) -> Drawing:
+    raise KeyError("svm")
 
 
 @pytest.mark.usefixtures("noise")
 def test_a_figure_that_is_too_large_is_left_out_with_the_reason(tmp_path: Path, suite: Path) -> None:
-    material = gather(tmp_path, suite, "paper")
-    assert drawn(material, tmp_path)["noise"].image is None
-    assert "too many for this page" in drawn(material, tmp_path)["noise"].gaps[0]
+    content = gather(tmp_path, suite, "paper")
+    assert drawn(content, tmp_path)["noise"].image is None
+    assert "too many for this page" in drawn(content, tmp_path)["noise"].missing[0]
 
 
 @pytest.mark.usefixtures("noise")
@@ -153,7 +158,7 @@ def test_all_figures_together_leave_the_page_below_5_megabytes(
 ) -> None:
     monkeypatch.setattr(pictures, "LARGEST_FIGURE", 10_000_000)
     for number in range(4):
-        monkeypatch.setitem(CATALOGUE, f"more{number}", CATALOGUE["noise"])
+        monkeypatch.setitem(FIGURES.own, f"more{number}", entry(f"more{number}"))
     shown = [each.image for each in drawn(gather(tmp_path, suite, "paper"), tmp_path).values() if each.image]
     assert 1 < len(shown) < 6
     assert sum(len(image.uri) for image in shown) < 4_500_000
@@ -163,13 +168,13 @@ def test_all_figures_together_leave_the_page_below_5_megabytes(
 def test_an_error_in_one_figure_does_not_cost_the_others(
     tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(CATALOGUE, "odd", FigureKind("Odd", "", lambda context: {}["svm"]))
-    material = gather(tmp_path, suite, "paper")
-    shown = drawn(material, tmp_path)
-    assert shown["odd"].gaps == ["unexpected KeyError: 'svm'"]
+    monkeypatch.setitem(FIGURES.own, "odd", entry("odd", "draw_odd"))
+    content = gather(tmp_path, suite, "paper")
+    shown = drawn(content, tmp_path)
+    assert shown["odd"].missing == ["unexpected KeyError: 'svm'"]
     assert shown["dots"].image is not None
     assert "figure odd: unexpected KeyError: 'svm'" in caplog.text
-    gaps = [gap for gap in missing(material, list(shown.values())) if gap["kind"] == "figure"]
+    gaps = [gap for gap in missing(content, list(shown.values())) if gap["kind"] == "figure"]
     assert [(gap["name"], gap["command"].split()[:3]) for gap in gaps] == [
         ("lost", ["thetarbm", "figures", "lost"]),
         ("odd", ["thetarbm", "figures", "odd"]),
@@ -178,13 +183,13 @@ def test_an_error_in_one_figure_does_not_cost_the_others(
 
 @pytest.mark.usefixtures("two_figures")
 def test_a_figure_of_the_results_folder_stands_in_for_one_that_cannot_be_drawn(tmp_path: Path, suite: Path) -> None:
-    material = gather(tmp_path, suite, "paper")
+    content = gather(tmp_path, suite, "paper")
     context: Any = None
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "lost.png").write_bytes(draw("dots", context, "png"))
-    lost = drawn(material, tmp_path)["lost"]
+    lost = drawn(content, tmp_path)["lost"]
     assert lost.image is not None
-    assert lost.image.size == drawn(material, tmp_path)["dots"].image.size  # type: ignore[union-attr]
-    assert lost.gaps == ["drawn before, from lost.png: no weights are here; thetarbm train makes them"]
+    assert lost.image.size == drawn(content, tmp_path)["dots"].image.size  # type: ignore[union-attr]
+    assert lost.missing == ["drawn before, from lost.png: no weights are here; thetarbm train makes them"]
     (tmp_path / "figures" / "lost.png").write_bytes(b"no picture")
-    assert drawn(material, tmp_path)["lost"].image is None
+    assert drawn(content, tmp_path)["lost"].image is None
