@@ -19,6 +19,7 @@ from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.models.theta import ThetaRBM
+from thetarbm_cli.outcomes import DEFAULT, variants_of
 from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, FigureMissing, Missing, nothing_measured
 from thetarbm_cli.reporting.figures.images import FILTERS, IMAGES, check_prepared, show_tiles
 from thetarbm_cli.reporting.figures.style import PAGE, new_figure
@@ -48,7 +49,7 @@ class Fitted:
     @property
     def label(self) -> str:
         """The label of the model; the O-RBM's images are aligned ones."""
-        return f"{self.cell.label}, aligned" if self.cell.model == "orbm" else self.cell.label
+        return self.cell.label + dict(variants_of(self.cell.model))[DEFAULT]
 
 
 @dataclass(frozen=True)
