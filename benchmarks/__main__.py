@@ -17,7 +17,7 @@ from benchmarks.measures import gamma_parts, measure_ratios
 from benchmarks.report import Bench, Part, Payoff, Ratio, Scaling, conclusions, describe_machine, write_report
 from benchmarks.reproduction import logged_time, recorded_times
 from benchmarks.scaling import measure_payoffs, measure_scaling
-from thetarbm_cli.data.prepared import prepare
+from thetarbm_cli.data.prepare import prepare
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import Workplace

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from thetarbm_cli import storage
-from thetarbm_cli.data.mnist import MD5, SHIPPED
+from thetarbm_cli.data.sources.mnist import MD5, SHIPPED
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
 

@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from tests.standin import install
 from thetarbm_cli.backend import CupyBackend
-from thetarbm_cli.data.prepared import Prepared, prepare
+from thetarbm_cli.data.prepare import Prepared, prepare
 
 # An example may wait for a busy machine: how long it takes says nothing about the code.
 settings.register_profile("patient", deadline=None)

@@ -42,6 +42,12 @@ class Entry:
     about: str = ""
 
 
+def load_target(target: str) -> Any:
+    """Import what a target, ``module:attribute``, names."""
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
 E = TypeVar("E", bound=Entry)
 
 
@@ -96,11 +102,10 @@ class Registry(Generic[E]):
             If there is no such entry, or a plug-in cannot be imported.
         """
         entry = self[name]
-        module, _, attribute = entry.target.partition(":")
         if name in self.own:
-            return getattr(importlib.import_module(module), attribute)
+            return load_target(entry.target)
         try:
-            return getattr(importlib.import_module(module), attribute)
+            return load_target(entry.target)
         except Exception as error:
             raise InputError(
                 f"the {self.kind} {name} of the plug-in {entry.about} cannot be imported from {entry.target}: "
@@ -180,3 +185,80 @@ MODELS = Registry(
 def preset_names() -> tuple[str, ...]:
     """Names of the presets of all models."""
     return ("paper", *dict.fromkeys(name for entry in MODELS.own.values() for name in entry.presets))
+
+
+# The source that every data set is taken from unless another is named.
+GENERATED = "generated"
+
+
+@dataclass(frozen=True)
+class DatasetEntry(Entry):
+    """A data set; its target is the recipe of its first source.
+
+    Attributes
+    ----------
+    sources : dict
+        Where its images may come from, the usual source first: for each the target of its recipe, a function of a
+        `thetarbm_cli.data.recipes.Request`.
+    tested_on : str, optional
+        The data set of the test images, where it is another one.
+    shipped : bool
+        Whether its first source needs nothing that is not in the package.
+    """
+
+    sources: Mapping[str, str] = field(default_factory=dict)
+    tested_on: str | None = None
+    shipped: bool = True
+
+    def recipe(self, source: str) -> tuple[str, str]:
+        """Find a source and the target of its recipe.
+
+        ``generated``, which is the default of the command line and in run settings, stands for the first source of a
+        data set that has none of that name.
+
+        Raises
+        ------
+        InputError
+            If the data set has no such source.
+        """
+        found = next(iter(self.sources)) if source == GENERATED and source not in self.sources else source
+        if found not in self.sources:
+            known = " or ".join(f"--source {name}" for name in self.sources)
+            raise InputError(f"{self.name} has no source {source!r}: use {known}")
+        return found, self.sources[found]
+
+
+def _dataset(name: str, about: str, sources: Mapping[str, str], **facts: Any) -> DatasetEntry:
+    return DatasetEntry(name, next(iter(sources.values())), name, about, sources, **facts)
+
+
+DATASETS = Registry(
+    "data set",
+    _dataset(
+        "mnist-rot",
+        "MNIST's digits, each rotated by its own angle.",
+        {
+            GENERATED: "thetarbm_cli.data.sources.mnist:rotated_recipe",
+            "official": "thetarbm_cli.data.sources.official:recipe",
+        },
+    ),
+    _dataset(
+        "mnist",
+        "MNIST's digits as they are.",
+        {"shipped": "thetarbm_cli.data.sources.mnist:upright_recipe"},
+        tested_on="mnist-rot",
+    ),
+    _dataset(
+        "fashion-rot",
+        "Fashion-MNIST's clothes, each rotated by its own angle.",
+        {GENERATED: "thetarbm_cli.data.sources.fashion:rotated_recipe"},
+        shipped=False,
+    ),
+)
+# The recipe of a source that is no name but the path of a user's file.
+USER_IMAGES = "thetarbm_cli.data.sources.user_npz:recipe"
+
+
+def source_names() -> tuple[str, ...]:
+    """Names of the sources of all data sets."""
+    return tuple(dict.fromkeys(source for entry in DATASETS for source in entry.sources))

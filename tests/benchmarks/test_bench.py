@@ -18,7 +18,7 @@ from benchmarks import epochs, scaling, timing
 from benchmarks.__main__ import main
 from benchmarks.epochs import Sizes
 from benchmarks.report import REST, Part, Payoff, Ratio, conclusions
-from thetarbm_cli.data.prepared import Prepared
+from thetarbm_cli.data.prepare import Prepared
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models import ThetaRBM
 

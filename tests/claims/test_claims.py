@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thetarbm_cli.data.prepared import Prepared, prepare
+from thetarbm_cli.data.prepare import Prepared, prepare
 from thetarbm_cli.experiments.runs.perturbation import perturb
 from thetarbm_cli.measures.gamma import gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thetarbm_cli.data.prepared import prepare
+from thetarbm_cli.data.prepare import prepare
 
 
 def info(data_dir: Path, *options: str, arguments: tuple[str, ...] = (), **variables: str) -> str:

@@ -15,8 +15,8 @@ from skimage.io import imread
 
 from tests.data.archives import write_folder, write_zip
 from thetarbm_cli.cli import main
-from thetarbm_cli.data import orientations
-from thetarbm_cli.data.official import TEST_FILE, TRAIN_VALID_FILE
+from thetarbm_cli.data import prepare
+from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE
 from thetarbm_cli.reporting.figures.images import preview
 
 Run = Callable[..., tuple[int, str, str]]
@@ -60,7 +60,7 @@ def test_second_call_computes_and_writes_nothing(run: Run, monkeypatch: pytest.M
     def refuse(*arguments: object) -> None:
         raise AssertionError("orientations are kept")
 
-    monkeypatch.setattr(orientations.OrientationEstimator, "__call__", refuse)
+    monkeypatch.setattr(prepare.OrientationEstimator, "__call__", refuse)
     second = json.loads(run("--dataset", "mnist", "--json")[1])
     assert (first.pop("cached"), second.pop("cached")) == (False, True)
     assert second == first

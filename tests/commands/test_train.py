@@ -14,8 +14,7 @@ from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_o
 from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.commands import train as train_command
 from thetarbm_cli.commands.session import Session
-from thetarbm_cli.data.prepared import prepare
-from thetarbm_cli.data.sidecar import read_sidecar
+from thetarbm_cli.data.prepare import prepare, read_sidecar
 from thetarbm_cli.models.catalogue import defaults_of
 from thetarbm_cli.models.update import EpochRecord
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.official import TEST_FILE, TRAIN_VALID_FILE
+from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE
 
 # Rows of the three parts in a small copy.
 SMALL = {0: 60, 1: 12, 2: 90}

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from tests.data.idxfiles import md5_of, small_set, write_set
-from thetarbm_cli.data import fashion, recipes
-from thetarbm_cli.data.generated import generate_rotated
-from thetarbm_cli.data.idx import FILES, read_set
-from thetarbm_cli.data.mnist import read_shipped_files
-from thetarbm_cli.data.prepared import prepare, prepared_checksum
-from thetarbm_cli.data.turning import turn_exactly
+from thetarbm_cli.data import rotated_digits
+from thetarbm_cli.data.prepare import prepare, prepared_checksum
+from thetarbm_cli.data.rotated_digits import generate_rotated, rotate_exactly
+from thetarbm_cli.data.sources import fashion
+from thetarbm_cli.data.sources.idx import FILES, read_set
+from thetarbm_cli.data.sources.mnist import read_shipped_files
 from thetarbm_cli.errors import InputError
 
 PARTS = small_set()
@@ -96,7 +96,7 @@ def test_a_set_of_any_size_is_turned_as_mnist_rot_is() -> None:
     assert len(np.unique(source)) == len(source) == 55
     np.testing.assert_array_equal(made["split"], np.repeat([0, 1, 2], [20, 5, 30]))
     np.testing.assert_array_equal(made["labels"], labels[source])
-    np.testing.assert_array_equal(made["images"], turn_exactly(images[source], made["angles"]))
+    np.testing.assert_array_equal(made["images"], rotate_exactly(images[source], made["angles"]))
     again = generate_rotated(images, labels, 3, stream=2, sizes=SMALL_SPLIT)
     assert all(np.array_equal(made[name], again[name]) for name in made)
     other = generate_rotated(images, labels, 3, stream=0, sizes=SMALL_SPLIT)
@@ -105,10 +105,10 @@ def test_a_set_of_any_size_is_turned_as_mnist_rot_is() -> None:
 
 def test_prepared_data_does_without_the_files(nowhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = fashion.read_fashion
-    monkeypatch.setattr(recipes, "read_fashion", lambda folder: read(folder, md5_of(PARTS)))
+    monkeypatch.setattr(fashion, "read_fashion", lambda folder: read(folder, md5_of(PARTS)))
     generate = generate_rotated
     monkeypatch.setattr(
-        recipes, "generate_rotated", lambda *given, **options: generate(*given, **options, sizes=SMALL_SPLIT)
+        rotated_digits, "generate_rotated", lambda *given, **options: generate(*given, **options, sizes=SMALL_SPLIT)
     )
     with pytest.raises(InputError, match="dataset-fashion-mnist"):
         prepare(nowhere, "fashion-rot")
@@ -118,12 +118,6 @@ def test_prepared_data_does_without_the_files(nowhere: Path, tmp_path: Path, mon
     assert (found.cached, found.sha256) == (True, made.sha256)
     assert prepared_checksum(nowhere, "fashion-rot", "generated") == made.sha256
     assert prepared_checksum(nowhere, "mnist-rot", "generated") is None
-
-
-@pytest.mark.parametrize("source", ["official", "shipped"])
-def test_there_is_no_other_source(tmp_path: Path, source: str) -> None:
-    with pytest.raises(InputError, match="fashion-rot is made from Fashion-MNIST"):
-        prepare(tmp_path, "fashion-rot", source)
 
 
 @installed

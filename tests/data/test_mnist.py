@@ -9,7 +9,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from thetarbm_cli.data import mnist
+from thetarbm_cli.arrays import read_arrays
+from thetarbm_cli.data.prepare import Prepared
+from thetarbm_cli.data.sources import mnist
+from thetarbm_cli.data.sources.mnist import generate_mnist, load_mnist
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
 # Written out here again, so that the package is not its own witness.
@@ -19,7 +22,7 @@ PUBLISHED_MD5 = {
     "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
     "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
 }
-SHIPPED = Path(mnist.__file__).parent / mnist.SHIPPED
+SHIPPED = Path(mnist.__file__).parents[1] / mnist.SHIPPED
 
 
 def test_shipped_files_are_the_published_ones() -> None:
@@ -87,3 +90,24 @@ def test_build_script_gives_the_shipped_file(build_script: ModuleType, tmp_path:
         (tmp_path / name).write_bytes(content)
     build_script.build(tmp_path, tmp_path / "built.xz")
     assert lzma.decompress((tmp_path / "built.xz").read_bytes()) == lzma.decompress(SHIPPED.read_bytes())
+
+
+def test_mnist_is_drawn_from_the_training_images_and_tested_on_the_test_images() -> None:
+    arrays = generate_mnist()
+    images, labels = load_mnist()
+    source = arrays["source_indices"]
+    assert np.array_equal(arrays["split"], np.repeat([0, 1, 2], [10_000, 2_000, 10_000]))
+    assert len(np.unique(source)) == 22_000
+    assert source[:12_000].max() < 60_000
+    assert np.array_equal(source[12_000:], np.arange(60_000, 70_000))
+    assert np.array_equal(arrays["images"], images[source])
+    assert np.array_equal(arrays["labels"], labels[source])
+    assert not arrays["angles"].any()
+
+
+def test_mnist_is_not_drawn_in_the_order_of_mnist_rot(mnist_rot: Prepared) -> None:
+    rotated = read_arrays(mnist_rot.path)["source_indices"][:10_000]
+    shared = np.isin(generate_mnist()["source_indices"][:10_000], rotated).mean()
+    # Independent draws: each of 60,000 training images is among the 10,000 of 70,000 with probability 1/7.
+    assert shared == pytest.approx(1 / 7, abs=0.02)
+    assert not np.array_equal(generate_mnist(0)["source_indices"], generate_mnist(1)["source_indices"])

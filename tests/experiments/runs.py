@@ -23,8 +23,7 @@ import pytest
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.cli import main
-from thetarbm_cli.data.prepared import Prepared, prepare
-from thetarbm_cli.data.sidecar import read_sidecar, write_sidecar
+from thetarbm_cli.data.prepare import Prepared, prepare, read_sidecar, write_sidecar
 from thetarbm_cli.experiments.runs.settings import RunSettings, resolve
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.runs.training import Workplace, train_run

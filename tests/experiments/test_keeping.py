@@ -13,7 +13,7 @@ import pytest
 
 from tests.experiments.runs import Command, files_in, place_of, record_of, rewrite, run_of, train
 from tests.experiments.suites import write_suite
-from thetarbm_cli.data.npz import read_untrusted
+from thetarbm_cli.data.sources.user_npz import read_untrusted
 from thetarbm_cli.experiments.execution.dask import _store
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run, gamma_at
 from thetarbm_cli.experiments.runs.recorded import model_of

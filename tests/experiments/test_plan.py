@@ -7,7 +7,7 @@ import pytest
 from tests.experiments.runs import place_of
 from tests.experiments.suites import SMALL, metrics, record_for, save, write_suite
 from thetarbm_cli import storage
-from thetarbm_cli.data.prepared import prepared_checksum
+from thetarbm_cli.data.prepare import prepared_checksum
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.execution.plan import PlannedRun, choose_cells, make_plan
 from thetarbm_cli.experiments.runs.settings import run_id

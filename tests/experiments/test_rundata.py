@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import parts_of
-from thetarbm_cli.data.prepared import Prepared, prepare
+from thetarbm_cli.data.prepare import Prepared, prepare
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs import images as rundata
 from thetarbm_cli.experiments.runs.images import load_data

@@ -21,7 +21,7 @@ import psutil
 
 from tests.experiments.runs import make_small_data
 from tests.faults.scenes import SCENES, SUITE, Scene, Stage, cpu_seconds
-from thetarbm_cli.data.prepared import prepare
+from thetarbm_cli.data.prepare import prepare
 
 PATIENCE_SECONDS = 900
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.experiments.runs import evaluated, small_data, thetarbm, trained
 from tests.hardening.damage import House, build, cut_off
-from thetarbm_cli.data import samples
+from thetarbm_cli.data.sources import mnist
 
 __all__ = ["evaluated", "small_data", "thetarbm", "trained"]
 
@@ -31,7 +31,7 @@ def bounded_memory() -> Iterator[None]:
 def digits_at_once() -> Iterator[None]:
     """The checks of the theory are made often here, and unpack the shipped digits only once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(samples, "sample_digits", functools.cache(samples.sample_digits))
+        patch.setattr(mnist, "sample_digits", functools.cache(mnist.sample_digits))
         yield
 
 

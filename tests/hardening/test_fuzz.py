@@ -23,9 +23,9 @@ from tests.hardening.damage import House
 from tests.hardening.mutations import mutated_bytes, mutated_tree
 from thetarbm_cli import documents
 from thetarbm_cli.backend import NumpyBackend
-from thetarbm_cli.data.amat import read_table
-from thetarbm_cli.data.own import read_own
-from thetarbm_cli.data.sidecar import UnusableError, find_prepared
+from thetarbm_cli.data.prepare import UnusableError, find_prepared
+from thetarbm_cli.data.sources.official import read_table
+from thetarbm_cli.data.sources.user_npz import read_user_file
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.execution.cleaning import all_weights, stale_runs
 from thetarbm_cli.experiments.execution.plan import suite_status
@@ -112,7 +112,7 @@ def fuzz_own_arrays(house: House, draw: Callable[..., Any]) -> None:
 
 
 def _check_own(path: Path) -> None:
-    arrays, refused = refusal(InputError, read_own, path)
+    arrays, refused = refusal(InputError, read_user_file, path)
     if refused:
         assert str(path) in refused
         assert "\n" not in refused

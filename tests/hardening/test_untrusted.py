@@ -16,7 +16,7 @@ from tests.experiments.suites import SMALL
 from tests.hardening.damage import House
 from tests.test_arrays import Trap
 from thetarbm_cli import documents, storage
-from thetarbm_cli.data import npz
+from thetarbm_cli.data.sources import user_npz
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite_file import suite_names
 
@@ -137,7 +137,7 @@ def test_bombs_are_not_unpacked(thetarbm: Command, tmp_path: Path, monkeypatch: 
         archive.writestr("images.npy", header.getvalue() + b"few")
         archive.writestr("labels.npy", member(LABELS))
     train_on(thetarbm, path).assert_refused("'images' is damaged: its header does not fit its size")
-    monkeypatch.setattr(npz, "LARGEST_ARRAY", 1_000_000)
+    monkeypatch.setattr(user_npz, "LARGEST_ARRAY", 1_000_000)
     np.savez_compressed(path, images=np.zeros((40, 200, 200), np.uint8), labels=LABELS)
     assert path.stat().st_size < 10_000
     train_on(thetarbm, path).assert_refused("'images' unpacks to 1600128 bytes; at most 1000000 are read")

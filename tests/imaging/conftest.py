@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.mnist import load_mnist
+from thetarbm_cli.data.sources.mnist import load_mnist
 
 
 @pytest.fixture(scope="session")

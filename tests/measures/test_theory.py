@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from thetarbm_cli.data.samples import sample_digits
+from thetarbm_cli.data.sources.mnist import sample_digits
 from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
 from thetarbm_cli.measures import theory
 from thetarbm_cli.measures.theory import Check, verify

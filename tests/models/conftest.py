@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.prepared import Prepared
+from thetarbm_cli.data.prepare import Prepared
 
 
 def pytest_configure(config: pytest.Config) -> None:

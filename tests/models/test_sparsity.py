@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thetarbm_cli.data.prepared import Prepared
+from thetarbm_cli.data.prepare import Prepared
 from thetarbm_cli.models import RBM, ThetaRBM
 
 # Sparsity weight λ, and how near the mean activation of the units comes to its target.

@@ -26,7 +26,7 @@ DISTRIBUTIONS = {
 @pass_session
 def command(session: Session, as_json: bool) -> None:
     """Show versions, backend, threads, folders and what is prepared."""
-    from thetarbm_cli.data.prepared import list_prepared
+    from thetarbm_cli.data.prepare import list_prepared
 
     backend = session.backend()
     sheet = {

@@ -11,7 +11,7 @@ from thetarbm_cli.commands.completion import complete_sources
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 
 if TYPE_CHECKING:
-    from thetarbm_cli.data.prepared import Prepared
+    from thetarbm_cli.data.prepare import Prepared
 
 # More classes than these are summed up in a line of their own.
 MOST_CLASSES_SHOWN = 12
@@ -68,11 +68,11 @@ def command(
 
     The data is made once and found again; a damaged file is made again. A preview picture is put beside it.
     """
-    from thetarbm_cli.data.prepared import prepare
-    from thetarbm_cli.data.recipes import SOURCES
+    from thetarbm_cli.data.prepare import prepare
     from thetarbm_cli.errors import InputError
+    from thetarbm_cli.registry import source_names
 
-    if dataset is not None and source not in SOURCES:
+    if dataset is not None and source not in source_names():
         raise InputError(f"--dataset is not for your own images: leave it out with --source {source}")
     names = ["mnist-rot", "mnist"] if dataset == "all" else [dataset or "mnist-rot"]
     sheets = []
@@ -80,7 +80,7 @@ def command(
         options: dict[str, Any] = {"source": source, "archive": archive, "transpose": transpose}
         if dataset == "all" and name == "mnist":
             options = {}
-        with session.progress(f"preparing {name if source in SOURCES else source}") as progress:
+        with session.progress(f"preparing {name if source in source_names() else source}") as progress:
             prepared = prepare(session.data_dir, name, seed=seed, force=force, progress=progress, **options)
         sheets.append(_sheet(session, prepared))
     if as_json:
@@ -92,8 +92,7 @@ def command(
 
 def _sheet(session: Session, prepared: Prepared) -> dict[str, Any]:
     """Gather what is printed about one data set."""
-    from thetarbm_cli.data.orientations import orientation_shares
-    from thetarbm_cli.data.prepared import prepared_summary
+    from thetarbm_cli.data.prepare import orientation_shares, summarise
     from thetarbm_cli.reporting.figures.images import find_or_write_preview
 
     with session.progress(f"orientations of {prepared.dataset}") as progress:
@@ -104,7 +103,7 @@ def _sheet(session: Session, prepared: Prepared) -> dict[str, Any]:
         "seed": prepared.seed,
         "path": str(prepared.path),
         "sha256": prepared.sha256,
-        **prepared_summary(prepared),
+        **summarise(prepared),
         "orientations": shares,
         "preview": str(find_or_write_preview(prepared)),
         "cached": prepared.cached,

@@ -25,7 +25,7 @@ def command(session: Session, rotations: int, size: int, as_json: bool) -> int:
     Under exact (permutation) rotations every claim must hold to rounding; for bilinear and nearest ones the
     measured deviation is shown. Exit code 1 if an exact claim fails.
     """
-    from thetarbm_cli.data.samples import sample_digits
+    from thetarbm_cli.data.sources.mnist import sample_digits
     from thetarbm_cli.measures.theory import verify
 
     checks = verify(sample_digits(1000, size), rotations=rotations, on_check=None if as_json else _show)

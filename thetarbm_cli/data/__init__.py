@@ -1,1 +1,1 @@
-"""Where images come from: MNIST as shipped, mnist-rot, rotated Fashion-MNIST, the user's own arrays."""
+"""Data sets: where their images come from, how they are made, and the prepared files that models learn from."""

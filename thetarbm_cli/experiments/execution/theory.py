@@ -69,7 +69,7 @@ def check_theory(results: Path, theory: Theory) -> None:
 
 
 def _check(results: Path, theory: Theory) -> None:
-    from thetarbm_cli.data.samples import sample_digits
+    from thetarbm_cli.data.sources.mnist import sample_digits
     from thetarbm_cli.measures.theory import verify
 
     checks = verify(sample_digits(1000, theory.size), rotations=theory.rotations)

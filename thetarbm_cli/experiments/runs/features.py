@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.arrays import write_arrays
-from thetarbm_cli.data.own import read_own_images
-from thetarbm_cli.data.summary import as_unit_floats
+from thetarbm_cli.data.recipes import as_unit_floats
+from thetarbm_cli.data.sources.user_npz import read_user_images
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, model_of
 from thetarbm_cli.experiments.runs.training import Workplace
@@ -22,7 +22,7 @@ def write_features(place: Workplace, run: str, out: Path, images: Path | None) -
     model = model_of(place, record)
     arrays: dict[str, NDArray[Any]] = {}
     if images is not None:
-        pixels = as_unit_floats(read_own_images(images))
+        pixels = as_unit_floats(read_user_images(images))
         if pixels.shape[1] != model.n_features_in_:
             raise InputError(
                 f"{images} has images of {pixels.shape[1]} pixels, but {run} was trained on {model.n_features_in_}"

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.prepared import Prepared, list_prepared, load_prepared, prepare, prepared_checksum
-from thetarbm_cli.data.recipes import SOURCES
-from thetarbm_cli.data.sidecar import read_sidecar
+from thetarbm_cli.data.prepare import Prepared, list_prepared, load_prepared, prepare, prepared_checksum, read_sidecar
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.profiles import Protocol
 from thetarbm_cli.experiments.runs.settings import DataSettings
+from thetarbm_cli.registry import GENERATED, source_names
 
 logger = logging.getLogger("thetarbm")
 
@@ -91,12 +90,9 @@ def load_data(
         if not Path(settings.source).is_file():
             logger.info("there is no file %s: its prepared copy %s is used", settings.source, copy)
     else:
-        # mnist ships with the package: "official" is where its counterpart for testing comes from.
-        shipped = settings.train_on == "mnist" and settings.source == "official"
-        source = "shipped" if shipped else settings.source
-        learned = tested = prepare(data_dir, settings.train_on, source, seed=settings.seed, progress=progress)
-        if learned.dataset == "mnist":
-            tested = prepare(data_dir, "mnist-rot", settings.source, seed=settings.seed, progress=progress)
+        learned = tested = prepare(data_dir, settings.tested_on, settings.source, seed=settings.seed, progress=progress)
+        if settings.tested_elsewhere:
+            learned = prepare(data_dir, settings.train_on, seed=settings.seed, progress=progress)
     counts = (settings.train, settings.valid, settings.test)
     subset = learned.subset(*counts)
     return RunData(subset, subset if tested is learned else tested.subset(*counts), settings.protocol)
@@ -113,12 +109,12 @@ def prepared_copy(data_dir: Path, settings: DataSettings, sha256: str | None = N
         If several files of this name were prepared, and no checksum says which is meant.
     """
     source = Path(settings.source)
-    if settings.source in SOURCES or (sha256 is None and source.is_file()):
+    if settings.source in source_names() or (sha256 is None and source.is_file()):
         return None
     copies = [
         entry
         for entry in list_prepared(data_dir)
-        if entry["source"] not in SOURCES
+        if entry["source"] not in source_names()
         and (
             entry["sha256"] == sha256
             if sha256
@@ -165,8 +161,8 @@ def prepared_checksums(data_dir: Path, settings: DataSettings) -> dict[str, str]
             return {"train": checksum, "test": checksum}
         tested = prepared_checksum(data_dir, settings.tested_on, settings.source, seed=settings.seed)
         learned = tested
-        if settings.train_on == "mnist" and settings.source in ("generated", "official"):
-            learned = prepared_checksum(data_dir, "mnist", "shipped", seed=settings.seed)
+        if settings.tested_elsewhere:
+            learned = prepared_checksum(data_dir, settings.train_on, GENERATED, seed=settings.seed)
     except ThetaRBMError:
         return None
     return {"train": learned, "test": tested} if learned and tested else None

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.profiles import Profile, Protocol, shipped_profiles
-from thetarbm_cli.registry import MODELS
+from thetarbm_cli.registry import DATASETS, MODELS, source_names
 
 # Raise by hand whenever the same settings would give other numbers: every older run is then stale.
 ALGORITHM = 1
@@ -45,9 +45,14 @@ class DataSettings(BaseModel):
     protocol: Protocol = "paper"
 
     @property
+    def tested_elsewhere(self) -> bool:
+        """Whether another data set has the test images, which the source is then of: mnist is tested on mnist-rot."""
+        return self.source in source_names() and DATASETS[self.train_on].tested_on is not None
+
+    @property
     def tested_on(self) -> str:
-        """The data set of the test images: what is learned from mnist is tested on mnist-rot."""
-        return "mnist-rot" if self.train_on == "mnist" else self.train_on
+        """The data set of the test images."""
+        return DATASETS[self.train_on].tested_on or self.train_on
 
 
 class Perturbation(BaseModel):

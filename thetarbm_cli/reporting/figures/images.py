@@ -20,7 +20,7 @@ from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, Figur
 from thetarbm_cli.reporting.figures.style import DIVERGING, GREY, ORANGE, PAGE, SKY, SMALL_TEXT, new_figure, printing
 
 if TYPE_CHECKING:
-    from thetarbm_cli.data.prepared import Prepared
+    from thetarbm_cli.data.prepare import Prepared
     from thetarbm_cli.imaging.orientation import OrientationEstimator
 
 # Pixels between two tiles.
@@ -142,7 +142,7 @@ def _estimator(context: FigureContext) -> OrientationEstimator:
 
 def _prepared_images(context: FigureContext) -> Prepared:
     """Read the images of the suite, whether or not there are runs."""
-    from thetarbm_cli.data.prepared import prepare
+    from thetarbm_cli.data.prepare import prepare
 
     source = context.source or context.numbers.source.name
     settings = DataSettings(**{**context.numbers.cells[0].data, "source": source})
@@ -158,7 +158,7 @@ def check_prepared(context: FigureContext, settings: DataSettings) -> None:
     FigureMissing
         With the command that prepares it.
     """
-    from thetarbm_cli.data.prepared import prepared_checksum
+    from thetarbm_cli.data.prepare import prepared_checksum
 
     folder, source = context.place.data_dir, settings.source
     try:
@@ -175,9 +175,9 @@ def find_or_write_preview(prepared: Prepared) -> Path:
 
     The sidecar keeps the picture's checksum: a whole picture of the same data is left as it is.
     """
-    from thetarbm_cli.data.sidecar import UnusableError, add_to_sidecar, read_sidecar
+    from thetarbm_cli.data.prepare import UnusableError, add_to_sidecar, read_sidecar
+    from thetarbm_cli.data.recipes import as_unit_floats
     from thetarbm_cli.data.splits import TRAIN
-    from thetarbm_cli.data.summary import as_unit_floats
     from thetarbm_cli.imaging.orientation import OrientationEstimator
 
     path = prepared.path.with_suffix(".png")

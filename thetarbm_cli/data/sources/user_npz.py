@@ -1,28 +1,62 @@
-"""The user's own images: a ``.npz`` with ``images``, ``labels`` and perhaps ``split``, checked."""
+"""Images of a user: a ``.npz`` with ``images``, ``labels`` and perhaps ``split``, checked.
+
+The file is not trusted: sizes and types are checked before anything is unpacked.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
+import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.generated import OWN_STREAM, Arrays, raw_numbers
-from thetarbm_cli.data.npz import read_untrusted
+from thetarbm_cli import storage
+from thetarbm_cli.arrays import UnreadableArrayError, read_array
+from thetarbm_cli.data.recipes import USER_STREAM, Arrays, Progress, Recipe, Request, raw_numbers
 from thetarbm_cli.data.splits import PARTS, TEST, TRAIN, draw_split
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.registry import source_names
 
 SMALLEST_SIDE = 4
 LARGEST_SIDE = 256
 LARGEST_LABEL = 9999
+# 512 MiB: about 680,000 images of 28×28 as uint8, or 170,000 as float32.
+LARGEST_ARRAY = 1 << 29
+# The name of this recipe in sidecars.
+METHOD = "split by PCG64 raw numbers of stream 3"
 
 logger = logging.getLogger("thetarbm")
 
 
-def read_own(path: Path, seed: int = 0) -> Arrays:
+def recipe(request: Request) -> Recipe:
+    """Read the file of a user, whose path is the source.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    """
+    path = Path(request.source)
+    if not path.is_file():
+        problem = f"there is no file {path}" if path.suffix == ".npz" else f"unknown source {str(path)!r}"
+        raise InputError(f"{problem}: use {', '.join(source_names())}, or the path of a .npz file")
+    checksum = storage.sha256_of_file(path)
+    wanted = {"file_sha256": checksum, "method": METHOD}
+
+    def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
+        return read_user_file(path, request.seed), wanted
+
+    # The name becomes part of file names: plain characters only, and not too many.
+    name = re.sub(r"[^\w.-]+", "_", path.stem)[:60]
+    return Recipe(wanted, build, name=name, content=checksum[:12])
+
+
+def read_user_file(path: Path, seed: int = 0) -> Arrays:
     """Read and check a file of the user.
 
     Parameters
@@ -47,14 +81,38 @@ def read_own(path: Path, seed: int = 0) -> Arrays:
     if "split" in arrays:
         split = _check_split(arrays["split"], len(images), path)
     else:
-        split = draw_split(labels, raw_numbers(len(labels), seed, OWN_STREAM))
+        split = draw_split(labels, raw_numbers(len(labels), seed, USER_STREAM))
     _check_parts(labels, split, path)
     return {"images": images, "labels": labels, "split": split}
 
 
-def read_own_images(path: Path) -> NDArray[Any]:
+def read_user_images(path: Path) -> NDArray[Any]:
     """Read the images alone of a file of the user, checked: (N, h, h) uint8 or float32."""
     return _check_images(read_untrusted(path, ("images",), ())["images"], path)
+
+
+def read_untrusted(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Read the named arrays of a ``.npz``; others in it are left alone.
+
+    Raises
+    ------
+    InputError
+        If the file is no ``.npz``, lacks a required array, or one is pickled, too large or damaged.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            present = set(archive.namelist())
+            missing = [name for name in required if f"{name}.npy" not in present]
+            if missing:
+                raise InputError(f"{path} has no array {missing[0]!r}: it needs {' and '.join(required)}")
+            names = [name for name in (*required, *optional) if f"{name}.npy" in present]
+            return {name: read_array(archive, name, LARGEST_ARRAY) for name in names}
+    except InputError:
+        raise
+    except UnreadableArrayError as error:
+        raise InputError(f"{path}: {error}") from error
+    except Exception as error:  # foreign bytes can make zipfile and NumPy raise almost anything
+        raise InputError(f"{path} is not a readable .npz file ({type(error).__name__}: {error})") from error
 
 
 def _check_images(images: NDArray[Any], path: Path) -> NDArray[Any]:

@@ -1,22 +1,29 @@
-"""Turn images by any angle, with the same bytes on every machine.
+"""Sets of rotated images in the way of mnist-rot, with the same bytes on every machine and NumPy version.
 
-Libraries' sines, fused multiply-adds and reordered sums differ in the last bit between machines and versions,
-and one bit can move a pixel across a rounding border. So everything here is built from single additions,
-subtractions and multiplications of doubles, each its own NumPy call: IEEE 754 fixes the result of each one to
-the last bit, and separate calls cannot be fused. Rounding to whole pixel values ends the computation.
+Three things ensure that. Random numbers are the raw output of PCG64: a permutation is the stable order of such numbers,
+an angle their upper 53 bits as a fraction of 360°. Libraries' sines, fused multiply-adds and reordered sums differ in
+the last bit between machines and versions, and one bit can move a pixel across a rounding border; so the rotation is
+built from single additions, subtractions and multiplications of doubles, each its own NumPy call: IEEE 754 fixes the
+result of each one to the last bit, and separate calls cannot be fused. And pixels are rounded to whole values in
+0..255, as in MNIST itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
-Progress = Callable[[int, int], None]
+from thetarbm_cli.data.recipes import Arrays, Progress, raw_numbers
+from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
+
+# The name of this recipe in sidecars.
+METHOD = "PCG64 raw numbers, IEEE bilinear turns, uint8"
+# Of mnist-rot, and of every set that is made in its way.
+ROTATED_SPLIT = {TRAIN: 10_000, VALID: 2_000, TEST: 50_000}
+
 Doubles = NDArray[np.float64]
 
-# Images turned at a time: the working arrays of one step stay in the processor's cache.
+# Images rotated at a time: the working arrays of one step stay in the processor's cache.
 CHUNK = 64
 
 RADIANS_PER_DEGREE = 0.017453292519943295
@@ -43,6 +50,52 @@ COSINE_COEFFICIENTS = (
     -0.5,  # -1/2!
     1.0,
 )
+
+
+def uniform_degrees(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Map raw numbers to angles, uniform on [0°, 360°)."""
+    fractions = np.multiply((numbers >> np.uint64(11)).astype(np.float64), 2.0**-53)
+    return np.multiply(fractions, 360.0)
+
+
+def generate_rotated(
+    images: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+    seed: int = 0,
+    *,
+    stream: int,
+    sizes: dict[int, int] = ROTATED_SPLIT,
+    progress: Progress | None = None,
+) -> Arrays:
+    """Make a set in the way of mnist-rot: distinct images, each rotated by its own uniform angle.
+
+    Parameters
+    ----------
+    images : (m, h, h) uint8 array
+    labels : (m,) uint8 array
+    seed : the data seed; it decides which images, in which order, and the angles
+    stream : as in `raw_numbers`
+    sizes : images of each part; those of mnist-rot unless a test says otherwise
+    progress : called with (images done, images in all)
+
+    Returns
+    -------
+    dict
+        For n images in all parts: ``images`` (n, h, h) uint8; ``labels`` (n,) int64; ``split`` (n,) uint8, by
+        default 10,000 zeros (train), 2,000 ones (valid), 50,000 twos (test); ``angles`` (n,) float64,
+        counter-clockwise degrees; ``source_indices`` (n,) int64 into the m images.
+    """
+    split = split_column(sizes)
+    numbers = raw_numbers(len(images) + len(split), seed, stream)
+    chosen = np.argsort(numbers[: len(images)], kind="stable")[: len(split)]
+    angles = uniform_degrees(numbers[len(images) :])
+    return {
+        "images": rotate_exactly(images[chosen], angles, progress),
+        "labels": labels[chosen].astype("<i8"),
+        "split": split,
+        "angles": angles.astype("<f8"),
+        "source_indices": chosen.astype("<i8"),
+    }
 
 
 def _polynomial(x: Doubles, coefficients: tuple[float, ...]) -> Doubles:
@@ -73,13 +126,13 @@ def exact_sine_cosine(degrees: Doubles) -> tuple[Doubles, Doubles]:
     sine = np.multiply(_polynomial(square, SINE_COEFFICIENTS), rest)
     cosine = _polynomial(square, COSINE_COEFFICIENTS)
     quadrant = quarters.astype(np.int64) % 4
-    turned_sine = np.choose(quadrant, [sine, cosine, np.negative(sine), np.negative(cosine)])
-    turned_cosine = np.choose(quadrant, [cosine, np.negative(sine), np.negative(cosine), sine])
-    return turned_sine, turned_cosine
+    full_sine = np.choose(quadrant, [sine, cosine, np.negative(sine), np.negative(cosine)])
+    full_cosine = np.choose(quadrant, [cosine, np.negative(sine), np.negative(cosine), sine])
+    return full_sine, full_cosine
 
 
-def turn_exactly(images: NDArray[np.uint8], degrees: Doubles, progress: Progress | None = None) -> NDArray[np.uint8]:
-    """Turn each image counter-clockwise by its own angle: bilinear, black outside, rounded to whole values.
+def rotate_exactly(images: NDArray[np.uint8], degrees: Doubles, progress: Progress | None = None) -> NDArray[np.uint8]:
+    """Rotate each image counter-clockwise by its own angle: bilinear, black outside, rounded to whole values.
 
     The same as ``skimage.transform.rotate(image, angle, order=1)`` up to the rounding, and the same bytes on
     every machine.
@@ -98,19 +151,19 @@ def turn_exactly(images: NDArray[np.uint8], degrees: Doubles, progress: Progress
     sine, cosine = exact_sine_cosine(np.asarray(degrees, dtype=np.float64))
     # Coordinates from the centre, half-integers for an even side: x to the right, y downwards.
     axis = np.subtract(np.arange(side, dtype=np.float64), (side - 1) / 2)
-    turned = np.empty((count, side, side), dtype=np.uint8)
+    rotated = np.empty((count, side, side), dtype=np.uint8)
     for start in range(0, count, CHUNK):
         rows = slice(start, min(start + CHUNK, count))
-        turned[rows] = _turn_chunk(images[rows], sine[rows], cosine[rows], axis)
+        rotated[rows] = _rotate_chunk(images[rows], sine[rows], cosine[rows], axis)
         if progress is not None:
             progress(rows.stop, count)
-    return turned
+    return rotated
 
 
-def _turn_chunk(images: NDArray[np.uint8], sine: Doubles, cosine: Doubles, axis: Doubles) -> NDArray[np.uint8]:
-    """Turn the images of one chunk; see `turn_exactly`."""
+def _rotate_chunk(images: NDArray[np.uint8], sine: Doubles, cosine: Doubles, axis: Doubles) -> NDArray[np.uint8]:
+    """Rotate the images of one chunk; see `rotate_exactly`."""
     count, side, _ = images.shape
-    # Each pixel of the result asks the picture at the place that the turn brings to it.
+    # Each pixel of the result asks the picture at the place that the rotation brings to it.
     along_x = (np.multiply(cosine[:, None], axis), np.multiply(sine[:, None], axis))
     x = np.subtract(along_x[0][:, None, :], along_x[1][:, :, None])
     y = np.add(along_x[1][:, None, :], along_x[0][:, :, None])

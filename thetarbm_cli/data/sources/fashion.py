@@ -1,4 +1,4 @@
-"""Fashion-MNIST as the user has it: its four idx files are found, checked and read.
+"""Fashion-MNIST as the user has it, and fashion-rot, which is made from it: four idx files, checked and read.
 
 Fashion-MNIST is Zalando SE's, under the MIT License. It is not inside the package, and nothing is downloaded:
 Debian's package ``dataset-fashion-mnist`` installs the files, and any other copy of them will do.
@@ -12,8 +12,11 @@ import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from thetarbm_cli.data.idx import FILES, IMAGES_HEADER, Bytes, read_set
+from thetarbm_cli.data import rotated_digits
+from thetarbm_cli.data.recipes import FASHION_ROT_STREAM, Arrays, Progress, Recipe, Request
+from thetarbm_cli.data.sources.idx import FILES, IMAGES_HEADER, Bytes, read_set
 from thetarbm_cli.errors import InputError
 
 # Where the files are looked for, in this order, if no folder is named: in the data folder, and where Debian has them.
@@ -29,6 +32,23 @@ MD5 = {
 }
 # Bytes of the largest file: what unpacks to more is another.
 LARGEST = IMAGES_HEADER + 60_000 * 28 * 28
+
+
+def rotated_recipe(request: Request) -> Recipe:
+    """Make fashion-rot: 62,000 distinct images of Fashion-MNIST, rotated.
+
+    The files are looked for only when the data is made: prepared data does without them.
+    """
+    wanted = {"method": rotated_digits.METHOD}
+
+    def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
+        images, labels = read_fashion(find_fashion(request.data_dir, request.archive))
+        arrays = rotated_digits.generate_rotated(
+            images, labels, request.seed, stream=FASHION_ROT_STREAM, progress=progress
+        )
+        return arrays, wanted
+
+    return Recipe(wanted, build, takes_archive=True)
 
 
 def find_fashion(data_dir: Path, named: Path | None = None) -> Path:
