@@ -252,3 +252,29 @@ def test_checksum_is_sha256_of_the_content(tmp_path: Path, size: int) -> None:
     content = np.random.default_rng(0).bytes(size)
     (tmp_path / "file").write_bytes(content)
     assert storage.sha256_of_file(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+
+
+# -- Windows -------------------------------------------------------------------------------------------------
+
+WITHOUT_UNIX = """
+import os, sys, filelock
+from pathlib import Path
+sys.modules["fcntl"] = None
+sys.platform = "win32"
+for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
+    delattr(os, name)
+from thetarbm_cli import storage
+target = Path(sys.argv[1])
+fresh, old = (target.with_name(f".{target.name}.{name}.part") for name in ("fresh", "old"))
+for path in (fresh, old):
+    path.write_bytes(b"half")
+os.utime(old, (0, 0))
+storage.write_bytes(target, b"new")
+assert storage.open_plain(target).read() == b"new"
+assert sorted(path.name for path in target.parent.iterdir()) == [fresh.name, "file"]
+"""
+
+
+def test_files_are_written_and_leftovers_removed_without_unix_calls(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", WITHOUT_UNIX, str(tmp_path / "file")], check=True, timeout=60)
+    assert (tmp_path / "file").read_bytes() == b"new"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import hashlib
 import logging
 import os
 import stat
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -19,9 +20,17 @@ import filelock
 
 from thetarbm_cli.errors import StorageError
 
+if sys.platform != "win32":
+    import fcntl
+
 LOCK_PATIENCE_SECONDS = 3600.0
 # So long another process is waited for without a word.
 SILENT_SECONDS = 0.5
+# Where a living process cannot hold its temporary file, one that is older than this is a leftover.
+LEFTOVER_SECONDS = 86400.0
+# What Windows lacks: not to follow links, not to wait for who writes to a pipe; and what it needs for plain bytes.
+_READ_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NOFOLLOW, _NONBLOCK = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 logger = logging.getLogger("thetarbm")
 
@@ -36,12 +45,12 @@ def replacing(target: Path) -> Iterator[Path]:
     with temporary_beside(target) as temporary:
         try:
             yield temporary
+            with temporary.open("rb+") as written:
+                os.fsync(written.fileno())
             # mkstemp makes private files; the result gets the permissions any new file would have.
             umask = os.umask(0)
             os.umask(umask)
             temporary.chmod(0o666 & ~umask)
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
             temporary.replace(target)
         except OSError as error:
             raise StorageError(f"cannot write {target}: {error.strerror or error}") from error
@@ -56,7 +65,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(target.parent, target.name)
-        handle, temporary = _new_held_file(target)
+        temporary, handle = _new_held_file(target)
     except OSError as error:
         raise StorageError(f"cannot write {target}: {error.strerror}") from error
     try:
@@ -65,18 +74,25 @@ def temporary_beside(target: Path) -> Iterator[Path]:
         # What cannot be removed now is a leftover like that of a killed process.
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-        os.close(handle)
+        if handle is not None:
+            os.close(handle)
 
 
-def _new_held_file(target: Path) -> tuple[int, Path]:
-    """A new file that is locked, so that no other process takes it for a leftover, and its open handle."""
+def _new_held_file(target: Path) -> tuple[Path, int | None]:
+    """Make a new file that no other process takes for a leftover as long as its handle is open.
+
+    It is locked by that handle. Windows renames no file that is open: there it is closed, and its age counts.
+    """
     while True:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        if sys.platform == "win32":
+            os.close(handle)
+            return Path(name), None
         # On a file system without locks no other process removes what it cannot lock.
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)
         if os.path.lexists(name):
-            return handle, Path(name)
+            return Path(name), handle
         # Another process was quicker than the lock.
         os.close(handle)
 
@@ -84,12 +100,16 @@ def _new_held_file(target: Path) -> tuple[int, Path]:
 def remove_leftovers(folder: Path, name: str = "*") -> None:
     """Remove the temporary files of processes that were killed, of one target or of all in a folder.
 
-    A living process holds its own with a lock of the operating system, which ends with it.
+    A living process holds its own with a lock of the operating system, which ends with it; see `_new_held_file`.
     """
     pattern = name if name == "*" else glob.escape(name)
     for path in folder.glob(f".{pattern}.*.part"):
         with suppress(OSError):
-            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+            if sys.platform == "win32":
+                if time.time() - path.stat().st_mtime > LEFTOVER_SECONDS:
+                    path.unlink(missing_ok=True)
+                continue
+            handle = os.open(path, os.O_RDWR | _NOFOLLOW | _READ_FLAGS)
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 path.unlink(missing_ok=True)
@@ -135,7 +155,7 @@ def locked(target: Path) -> Iterator[None]:
 
 
 def is_locked(target: Path) -> bool:
-    """Whether a process holds the lock that belongs to `target` at this moment."""
+    """Say whether a process holds the lock that belongs to `target` at this moment."""
     path = target.with_name(target.name + ".lock")
     if not path.exists():
         return False
@@ -153,7 +173,7 @@ def is_locked(target: Path) -> bool:
 def open_plain(path: Path) -> BufferedReader:
     """Open a file for reading; a folder, a device or a pipe, whose reading may never end, is an `OSError`."""
     # Without blocking: to open a pipe would wait for somebody who writes to it.
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY | _NONBLOCK | _READ_FLAGS)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "Not a plain file", str(path))
@@ -161,6 +181,6 @@ def open_plain(path: Path) -> BufferedReader:
 
 
 def sha256_of_file(path: Path) -> str:
-    """Hex SHA-256 of a file's content."""
+    """Compute the hex SHA-256 of a file's content."""
     with open_plain(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import resource
 import subprocess
 import sys
 from importlib import metadata
@@ -32,7 +31,13 @@ def describe_environment(backend: Backend) -> dict[str, Any]:
 
 
 def peak_memory_megabytes() -> float:
-    """Largest resident size of this process so far."""
+    """Measure the largest resident size of this process so far."""
+    if sys.platform == "win32":
+        import psutil
+
+        return round(psutil.Process().memory_info().peak_wset / 2**20, 1)
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Linux counts in KiB, macOS in bytes.
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
