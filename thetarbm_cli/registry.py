@@ -262,3 +262,9 @@ USER_IMAGES = "thetarbm_cli.data.sources.user_npz:recipe"
 def source_names() -> tuple[str, ...]:
     """Names of the sources of all data sets."""
     return tuple(dict.fromkeys(source for entry in DATASETS for source in entry.sources))
+
+
+def offered_sources() -> tuple[str, ...]:
+    """Names of the sources to choose from: of data sets with test images of their own, which a source is of."""
+    own = (entry for entry in DATASETS if entry.tested_on is None)
+    return tuple(dict.fromkeys(source for entry in own for source in entry.sources))

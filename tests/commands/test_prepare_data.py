@@ -169,8 +169,8 @@ def test_a_missing_or_cut_off_archive_is_named(run: Run, tmp_path: Path) -> None
     ("arguments", "message"),
     [
         (["--source", "nothing.npz"], "there is no file nothing.npz"),
-        (["--archive", "x.zip"], "use it with --source official"),
-        (["--dataset", "mnist", "--source", "official"], "mnist ships inside the package"),
+        (["--archive", "x.zip"], "--archive is not for mnist-rot from the source generated"),
+        (["--dataset", "mnist", "--source", "official"], "mnist has no source 'official': use --source shipped"),
         (["--dataset", "all", "--source", "mine.npz"], "--dataset is not for your own images"),
     ],
 )

@@ -16,9 +16,12 @@ from tests.data.archives import SMALL, table, write_folder, write_zip
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.data.prepare import Prepared, list_prepared, prepare, summarise
+from thetarbm_cli.data.recipes import Arrays, Recipe, Request
 from thetarbm_cli.data.sources import mnist, official
 from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, read_official
 from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.runs.settings import DataSettings
+from thetarbm_cli.registry import DATASETS, DatasetEntry, load_target
 
 
 @pytest.fixture(scope="session")
@@ -371,3 +374,32 @@ def test_own_images_are_prepared_under_their_name_and_content(tmp_path: Path) ->
     assert not changed.cached
     assert np.array_equal(changed.images, made.images[::-1])
     assert summarise(changed.subset(8, 0, 4))["classes"]["train"] == {"0": 2, "1": 2, "2": 2, "3": 2}
+
+
+def test_every_recipe_that_the_registry_names_can_be_loaded(tmp_path: Path) -> None:
+    for entry in DATASETS:
+        for source, target in entry.sources.items():
+            recipe = load_target(target)(Request(tmp_path, source))
+            assert callable(recipe.build), entry.name
+
+
+def negatives(request: Request) -> Recipe:
+    def build(progress: object) -> tuple[Arrays, dict[str, Any]]:
+        images, labels = mnist.load_mnist()
+        split = np.arange(30, dtype=np.uint8) % 3
+        return {"images": 255 - images[:30], "labels": labels[:30].astype("<i8"), "split": split}, {
+            "method": "negative"
+        }
+
+    return Recipe({"method": "negative"}, build)
+
+
+def test_a_new_data_set_is_a_recipe_and_a_line_of_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {"generated": f"{__name__}:negatives"}
+    entry = DatasetEntry("mnist-negative", sources["generated"], "negatives", "White paper.", sources)
+    monkeypatch.setitem(DATASETS.own, entry.name, entry)
+    made = prepare(tmp_path, "mnist-negative")
+    assert made.path.name == "mnist-negative-generated-seed0.npz"
+    assert made.images.min() == 0
+    assert prepare(tmp_path, "mnist-negative").cached
+    assert DataSettings(train_on="mnist-negative").tested_on == "mnist-negative"

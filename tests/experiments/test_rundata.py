@@ -44,13 +44,13 @@ def test_counts_take_a_part_of_every_split(small_data: Path) -> None:
 def test_mnist_goes_with_the_official_mnist_rot(small_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def note(data_dir: Path, dataset: str, source: str, **_: Any) -> Prepared:
+    def note(data_dir: Path, dataset: str, source: str = "generated", **_: Any) -> Prepared:
         asked.append((dataset, source))
         return prepare(small_data, dataset)
 
     monkeypatch.setattr(rundata, "prepare", note)
     load_data(small_data, DataSettings(train_on="mnist", source="official"))
-    assert asked == [("mnist", "shipped"), ("mnist-rot", "official")]
+    assert asked == [("mnist-rot", "official"), ("mnist", "generated")]
 
 
 def test_data_without_validation_images_says_so(small_data: Path, tmp_path: Path) -> None:

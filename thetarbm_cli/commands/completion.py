@@ -21,8 +21,9 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from thetarbm_cli.registry import offered_sources
+
 THEORY = CompletionItem("theory", help="The numerical checks of the paper's mathematics.")
-SOURCES = ("generated", "official")
 
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -75,7 +76,7 @@ def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def complete_sources(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Sources of images by name, or else a file."""
-    words = [CompletionItem(source) for source in SOURCES if _begins(source, incomplete, ())]
+    words = [CompletionItem(source) for source in offered_sources() if _begins(source, incomplete, ())]
     return words or [CompletionItem(incomplete, type="file")]
 
 

@@ -9,10 +9,13 @@ import click
 
 from thetarbm_cli.commands.completion import complete_sources
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.registry import DATASETS, GENERATED, offered_sources, source_names
 
 if TYPE_CHECKING:
     from thetarbm_cli.data.prepare import Prepared
 
+# Data sets that are made from what is in the package.
+SHIPPED = [entry.name for entry in DATASETS if entry.shipped]
 # More classes than these are summed up in a line of their own.
 MOST_CLASSES_SHOWN = 12
 
@@ -20,16 +23,16 @@ MOST_CLASSES_SHOWN = 12
 @click.command()
 @click.option(
     "--dataset",
-    type=click.Choice(["mnist-rot", "mnist", "fashion-rot", "all"]),
-    help="What to prepare; all is mnist-rot and mnist [default: mnist-rot].",
+    type=click.Choice([*DATASETS.names, "all"]),
+    help=f"What to prepare; all is {' and '.join(SHIPPED)} [default: mnist-rot].",
 )
 @click.option(
     "--source",
-    default="generated",
+    default=GENERATED,
     show_default=True,
     shell_complete=complete_sources,
-    metavar="generated|official|FILE.npz",
-    help="Where mnist-rot comes from, or your own images: arrays images, labels and perhaps split.",
+    metavar="|".join([*offered_sources(), "FILE.npz"]),
+    help="Where the images come from, or a file of yours: arrays images, labels and perhaps split.",
 )
 @click.option(
     "--archive",
@@ -70,15 +73,14 @@ def command(
     """
     from thetarbm_cli.data.prepare import prepare
     from thetarbm_cli.errors import InputError
-    from thetarbm_cli.registry import source_names
 
     if dataset is not None and source not in source_names():
         raise InputError(f"--dataset is not for your own images: leave it out with --source {source}")
-    names = ["mnist-rot", "mnist"] if dataset == "all" else [dataset or "mnist-rot"]
+    names = SHIPPED if dataset == "all" else [dataset or "mnist-rot"]
     sheets = []
     for name in names:
         options: dict[str, Any] = {"source": source, "archive": archive, "transpose": transpose}
-        if dataset == "all" and name == "mnist":
+        if dataset == "all" and source not in DATASETS[name].sources:
             options = {}
         with session.progress(f"preparing {name if source in source_names() else source}") as progress:
             prepared = prepare(session.data_dir, name, seed=seed, force=force, progress=progress, **options)

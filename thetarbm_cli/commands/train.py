@@ -11,7 +11,7 @@ import click
 from thetarbm_cli.commands.choices import RegistryChoice
 from thetarbm_cli.commands.completion import complete_sources
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
-from thetarbm_cli.registry import MODELS, preset_names
+from thetarbm_cli.registry import DATASETS, GENERATED, MODELS, preset_names
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.training import TrainedRun
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--train-on",
-    type=click.Choice(["mnist-rot", "mnist", "fashion-rot"]),
+    type=RegistryChoice(DATASETS),
     default="mnist-rot",
     show_default=True,
     help="What it learns from; mnist is tested on mnist-rot, the others on test images of their own.",
 )
 @click.option(
     "--source",
-    default="generated",
+    default=GENERATED,
     show_default=True,
     shell_complete=complete_sources,
     help="Where the images come from: generated, official or your FILE.npz.",

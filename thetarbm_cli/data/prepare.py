@@ -235,7 +235,9 @@ def _find_file(dataset: str, request: Request) -> _File:
         source, target = request.source, USER_IMAGES
     recipe: Recipe = load_target(target)(request)
     if request.archive is not None and not recipe.takes_archive:
-        raise InputError(f"--archive is the official archive, which {dataset} ({source}) does not use: leave it out")
+        raise InputError(
+            f"--archive is not for {dataset} from the source {source}: name another --source, or leave it out"
+        )
     dataset = recipe.name or dataset
     path = request.data_dir / f"{dataset}-{recipe.content or source}-seed{request.seed}.npz"
     return _File(dataset, source, request.seed, path, recipe)

@@ -20,7 +20,7 @@ from thetarbm_cli.arrays import UnreadableArrayError, read_array
 from thetarbm_cli.data.recipes import USER_STREAM, Arrays, Progress, Recipe, Request, raw_numbers
 from thetarbm_cli.data.splits import PARTS, TEST, TRAIN, draw_split
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.registry import source_names
+from thetarbm_cli.registry import offered_sources
 
 SMALLEST_SIDE = 4
 LARGEST_SIDE = 256
@@ -44,7 +44,7 @@ def recipe(request: Request) -> Recipe:
     path = Path(request.source)
     if not path.is_file():
         problem = f"there is no file {path}" if path.suffix == ".npz" else f"unknown source {str(path)!r}"
-        raise InputError(f"{problem}: use {', '.join(source_names())}, or the path of a .npz file")
+        raise InputError(f"{problem}: use {', '.join(offered_sources())}, or the path of a .npz file")
     checksum = storage.sha256_of_file(path)
     wanted = {"file_sha256": checksum, "method": METHOD}
 

@@ -20,7 +20,7 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.profiles import Protocol, Scalar
 from thetarbm_cli.experiments.runs.settings import Scope
 from thetarbm_cli.experiments.suite_file import cell_name
-from thetarbm_cli.registry import MODELS, preset_names
+from thetarbm_cli.registry import DATASETS, MODELS, Registry, preset_names
 
 PERTURBATION_AXES = ("n", "p", "scope")
 # A cell has its profile in its settings already.
@@ -118,19 +118,25 @@ Measure = Literal["error", "gamma"]
 Offset = Annotated[float, Field(ge=0, lt=360)]
 
 
-def _known_model(name: str) -> str:
-    try:
-        return MODELS[name].name
-    except InputError as error:
-        raise PydanticCustomError("unknown_model", "{problem}", {"problem": str(error)}) from error
+def _known(registry: Registry[Any]) -> AfterValidator:
+    """Make the check that a name is in a registry."""
+
+    def check(name: str) -> str:
+        try:
+            return str(registry[name].name)
+        except InputError as error:
+            raise PydanticCustomError("unknown_name", "{problem}", {"problem": str(error)}) from error
+
+    return AfterValidator(check)
 
 
 # Editors offer the package's models and take those of plug-ins.
 Model = Annotated[
     str,
-    AfterValidator(_known_model),
+    _known(MODELS),
     WithJsonSchema({"anyOf": [{"enum": list(MODELS.own)}, {"type": "string"}], "title": "Model"}),
 ]
+Dataset = Annotated[str, _known(DATASETS), WithJsonSchema({"enum": list(DATASETS.own), "type": "string"})]
 
 
 class Part(BaseModel):
@@ -158,7 +164,7 @@ class Assumption(Part):
 class DataPart(Part):
     """Which images runs see; what is not given is as in `defaults` and the profile."""
 
-    train_on: Literal["mnist-rot", "mnist", "fashion-rot"] | None = None
+    train_on: Dataset | None = None
     source: StrictStr | None = Field(default=None, description="generated, official or the path of a .npz file")
     seed: StrictInt | None = Field(default=None, ge=0)
     train: StrictInt | None = Field(default=None, ge=1)
