@@ -386,10 +386,8 @@ def test_every_recipe_that_the_registry_names_can_be_loaded(tmp_path: Path) -> N
 def negatives(request: Request) -> Recipe:
     def build(progress: object) -> tuple[Arrays, dict[str, Any]]:
         images, labels = mnist.load_mnist()
-        split = np.arange(30, dtype=np.uint8) % 3
-        return {"images": 255 - images[:30], "labels": labels[:30].astype("<i8"), "split": split}, {
-            "method": "negative"
-        }
+        arrays = {"images": 255 - images[:30], "labels": labels[:30].astype("<i8")}
+        return {**arrays, "split": np.arange(30, dtype=np.uint8) % 3}, {"method": "negative"}
 
     return Recipe({"method": "negative"}, build)
 
