@@ -38,7 +38,7 @@ FAINT_TEXT = """() => {
 
 def labels(table: Locator) -> list[str]:
     """First cells of the rows that can be sorted."""
-    return table.locator("tbody:not(.beside) th").all_inner_texts()
+    return table.locator("tbody:not(.controls) th").all_inner_texts()
 
 
 def background(page: Page) -> str:

@@ -67,7 +67,7 @@ def command(
     from thetarbm_cli.reporting.figures.context import figure_context, missing_lines
 
     for name in names:
-        FIGURES[name]
+        FIGURES[name]  # An unknown name is refused before anything is drawn.
     suite = load_suite(suite_path, check_settings=False)
     context = figure_context(suite, session.workplace(), profile, source, units=_numbers(units))
     drawn, left_out = _draw(session, context, names, form)

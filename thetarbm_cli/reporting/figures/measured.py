@@ -80,7 +80,7 @@ def draw_learning_curves(context: FigureContext) -> Drawing:
 
 
 def _history(context: FigureContext, cell: Cell) -> dict[str, pd.DataFrame] | None:
-    """Mean, lowest and highest value over the seeds by epoch, of those epochs that all seeds have; by measure."""
+    """Give mean, lowest and highest value over the seeds by epoch, for epochs that all seeds have; by measure."""
     held = [record.history for record in context.numbers.records.get(cell.name, []) if record.history]
     if not held:
         return None
@@ -164,13 +164,13 @@ def draw_gamma_units(context: FigureContext) -> Drawing:
 
 
 def _unit_gammas(context: FigureContext, each: Evaluation) -> list[float]:
-    """γ of all live units of all seeds."""
+    """List γ of all live units of all seeds."""
     found = (metrics.get("gamma", {}).get("test", {}).get("per_unit", []) for metrics in _metrics(context, each))
     return [gamma for units in found for gamma in units if gamma is not None]
 
 
 def _metrics(context: FigureContext, each: Evaluation) -> list[dict[str, Any]]:
-    """What was measured in one evaluation of a cell's runs, seeds ascending."""
+    """List what was measured in one evaluation of a cell's runs, seeds ascending."""
     measured: list[dict[str, Any]] = [
         record.metrics or {} for record in context.numbers.records.get(each.cell.name, [])
     ]
@@ -180,7 +180,7 @@ def _metrics(context: FigureContext, each: Evaluation) -> list[dict[str, Any]]:
 
 
 def _unseen(cells: Iterable[Cell], shown: Iterable[Evaluation]) -> tuple[Cell, ...]:
-    """Cells of which no evaluation is shown."""
+    """List cells of which no evaluation is shown."""
     seen = {each.cell.name for each in shown}
     return tuple(cell for cell in cells if cell.name not in seen)
 
@@ -253,7 +253,7 @@ def _dot_plot(
 
 
 def _unmeasured(context: FigureContext, cells: Iterable[Cell], *measures: str) -> tuple[Cell, ...]:
-    """Cells that lack one of the measures in one of their evaluations."""
+    """List cells that lack one of the measures in one of their evaluations."""
     lacking = {
         each.cell.name
         for each in evaluations(cells)

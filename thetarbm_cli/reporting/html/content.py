@@ -84,7 +84,7 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
 class Number:
     """A measure of a cell as it is shown: ours, the paper's, the difference, and the runs behind it.
 
-    Numbers beside texts are for sorting, with full precision.
+    Numbers that have a text as well are for sorting, with full precision.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ from thetarbm_cli.reporting.layout import Table
 from thetarbm_cli.reporting.verdicts import NO_DATA, NOT, PARTLY, REPRODUCED, Verdict
 
 PACKAGE = "thetarbm_cli.reporting.html"
-# A verdict is told by a sign and a word, never by colour alone.
+# A verdict is shown by a sign and a word, never by colour alone.
 SIGNS = {REPRODUCED: "✓", CARRIES: "✓", PARTLY: "◐", NOT: "✗", NOT_CARRIED: "✗", NO_DATA: "–"}
 CLASSES = {REPRODUCED: "good", CARRIES: "good", PARTLY: "half", NOT: "bad", NOT_CARRIED: "bad", NO_DATA: "none"}
 
