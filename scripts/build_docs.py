@@ -14,15 +14,13 @@ from cli_reference import reference
 
 from thetarbm_cli import storage
 from thetarbm_cli.experiments.execution.theory import load_theory
-from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
+from thetarbm_cli.reporting.claims import summary
 from thetarbm_cli.reporting.evidence import Evidence
-from thetarbm_cli.reporting.files import make_report, outdated
-from thetarbm_cli.reporting.frame import collect
-from thetarbm_cli.reporting.layout import TABLES
-from thetarbm_cli.reporting.markdown import to_markdown
-from thetarbm_cli.reporting.verdicts import summary
+from thetarbm_cli.reporting.frame import collect, read_records
+from thetarbm_cli.reporting.render import outdated, to_markdown
+from thetarbm_cli.reporting.tables import assemble
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
@@ -50,10 +48,9 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
     """What stands in a block by its kind and name, from the suite and the records."""
     suite = load_suite(shipped_path(), check_settings=False)
     assumptions = {assumption.name: assumption for assumption in suite.assumptions}
-    store = RunStore(results)
-    records = [record for run in store.identifiers() if (record := store.load(run))]
-    report = make_report(results, suite, "paper", TABLES)
-    evidence = Evidence(collect(suite.cells("paper"), records), load_theory(results))
+    records, theory = read_records(results), load_theory(results)
+    report = assemble("paper", suite.cells("paper", in_tables=True), records, theory)
+    evidence = Evidence(collect(suite.cells("paper"), records), theory)
 
     def block(kind: str, name: str) -> str:
         if kind == "evidence":

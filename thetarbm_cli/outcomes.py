@@ -59,11 +59,14 @@ class Variant:
 
 @dataclass(frozen=True)
 class TableKind:
-    """A table: its title, and which function of `reporting.tables` lays it out.
+    """A table: its title, and how `reporting.tables` lays it out.
 
     Attributes
     ----------
+    layout : rows are models and columns sparsity targets; rows n and columns p; or a line for each cell
+    measures : the columns, or the columns of each sparsity target
     published_digits : digits that the paper prints, where they are fewer than ours
+    note : a sentence below it
     """
 
     name: str
@@ -71,6 +74,7 @@ class TableKind:
     layout: Literal["sparsity", "perturbation", "list"]
     measures: tuple[str, ...] = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
     published_digits: int | None = None
+    note: str = ""
 
 
 MEASURES = {
@@ -103,13 +107,21 @@ TABLES = {
     for table in (
         TableKind("1", "Table 1: test error of an RBF-SVM on mnist-rot, in %", "sparsity", (ERROR,)),
         TableKind("2", "Table 2: γ-score on mnist-rot", "sparsity", (GAMMA_TRAIN, GAMMA_TEST)),
-        TableKind("3", "Table 3: test error under perturbed orientations, in %", "perturbation", (ERROR,), 1),
+        TableKind(
+            "3",
+            "Table 3: test error under perturbed orientations, in %",
+            "perturbation",
+            (ERROR,),
+            1,
+            "* above the unperturbed error.",
+        ),
         TableKind(
             "mnist",
             "Training on mnist: γ-score on mnist (train) and mnist-rot (test)",
             "list",
             (GAMMA_TRAIN, GAMMA_TEST),
             2,
+            "The paper gives these in its text, as about values.",
         ),
         TableKind("ablation", "Ablations: what each reading of the paper is worth", "list"),
         TableKind(

@@ -37,9 +37,9 @@ from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import suite_names
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
-from thetarbm_cli.reporting.files import WRITERS, Report, make_report
-from thetarbm_cli.reporting.layout import TABLES
+from thetarbm_cli.reporting.render import FORMATS, report_files
 from thetarbm_cli.reporting.show import summarise, to_sections
+from thetarbm_cli.reporting.tables import Report, make_report
 
 YAML_WORDS = (b"&a ", b"*a", b"!!python/object/apply:os.system ", b"<<: ", b"? ", b"- ", b"{", b"[", b"|\n", b"\n\t", b"---\n", b"%TAG ! !\n", b"9e999", b".nan", b"0x", b"1:2:3", b"2001-1-1", b"\x85", b"\xef\xbb\xbf")  # noqa: E501  # fmt: skip
 ROW = b"   ".join([b"%.10e" % (value / 12) for value in range(9)]) + b"   7.0\n"
@@ -158,7 +158,7 @@ def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
         record = store.load(run)
         if record is None:
             return
-        _write_all(make_report(house.results, suite, "tiny", TABLES))
+        _write_all(make_report(house.results, suite, "tiny"))
         to_sections(summarise(store, record, suite), unicode=True)
         suite_status(place, house.results, suite, (), "tiny", source=str(house.images))
         stale_runs(place, suite)
@@ -175,12 +175,12 @@ def fuzz_theory(house: House, draw: Callable[..., Any]) -> None:
     with kept(path):
         documents.write(path, draw(mutated_tree(documents.read(path))))
         if load_theory(house.results) is not None:
-            _write_all(make_report(house.results, suite, "tiny", TABLES))
+            _write_all(make_report(house.results, suite, "tiny"))
 
 
 def _write_all(report: Report) -> None:
     """All tables and verdicts, and the evidence for every reading."""
-    report.files(Path("tables"), Path(), list(WRITERS))
+    report_files(report, Path("tables"), Path(), list(FORMATS))
     report.missing()
     evidence = Evidence(report.numbers, load_theory(Path("nowhere")))
     for name in (*CELLS, "dead-units", "gamma-mean", "kernel-width", "seeds", "rotation-operator"):

@@ -8,16 +8,15 @@ from statistics import stdev
 import pytest
 
 from tests.experiments.suites import record_for, save
-from tests.reporting.numbers import BEYOND, CELLS, as_published, numbers, numbers_of, records
+from tests.reporting.numbers import BEYOND, CELLS, FASHION, as_published, fashion_numbers, numbers, numbers_of, records
+from tests.reporting.test_claims import as_the_paper
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
-from thetarbm_cli.reporting.delimited import to_csv
-from thetarbm_cli.reporting.files import make_report, outdated, write
+from thetarbm_cli.outcomes import TABLES
 from thetarbm_cli.reporting.frame import collect
-from thetarbm_cli.reporting.layout import TABLES
-from thetarbm_cli.reporting.markdown import to_markdown
-from thetarbm_cli.reporting.tables import build
+from thetarbm_cli.reporting.render import outdated, report_files, to_csv, to_markdown, write
+from thetarbm_cli.reporting.tables import build, make_report
 
 
 def lines_of(table: str, heading: str) -> list[list[str]]:
@@ -43,7 +42,7 @@ def test_table_1_has_the_papers_rows_and_columns() -> None:
     assert rows[0][1:] == ["15.41 ± 0.02 (15.41)", "16.04 ± 0.02 (16.04)", "16.39 ± 0.02 (16.39)"]
     assert rows[4][1:] == ["**10.31 ± 0.01** (10.31)", "**10.08 ± 0.01** (10.08)", "**10.85 ± 0.01** (10.85)"]
     assert sum(cell.startswith("**") for row in rows for cell in row) == 3
-    assert [row[0] for row in lines_of(text, "beside it")] == ["pixels", "aligned pixels"]
+    assert [row[0] for row in lines_of(text, "also measured")] == ["pixels", "aligned pixels"]
 
 
 def test_table_2_has_train_and_test_for_each_sparsity() -> None:
@@ -59,7 +58,7 @@ def test_table_3_has_the_papers_stars() -> None:
     starred = {(row + 1, column) for row, line in enumerate(rows) for column, cell in enumerate(line) if "*" in cell}
     assert starred == {(2, 4), (3, 4), (4, 2), (4, 3), (4, 4)}
     assert rows[3][4] == "16.10 ± 0.02* (16.1*)"
-    assert lines_of(text, "beside it") == [["unperturbed", "10.31 ± 0.01 (10.31)"]]
+    assert lines_of(text, "also measured") == [["unperturbed", "10.31 ± 0.01 (10.31)"]]
 
 
 def test_table_3_stars_ours_against_our_own_unperturbed_error() -> None:
@@ -113,14 +112,14 @@ def test_csv_has_every_value_with_full_precision(name: str) -> None:
 def test_sources_are_told_apart_by_checksum(tmp_path: Path) -> None:
     suite = load_suite(shipped_path(), check_settings=False)
     save(tmp_path, *records(), *records(lambda cell, column: 6.0, source="official"))
-    report = make_report(tmp_path, suite, "paper", TABLES)
+    report = make_report(tmp_path, suite, "paper")
     assert [str(source) for source in report.tables] == [
         "generated (sha256 aaaaaaaaaaaa…)",
         "official (sha256 bbbbbbbbbbbb…)",
     ]
-    names = {path.name for path in report.files(tmp_path / "tables", tmp_path, ["markdown"])}
+    names = {path.name for path in report_files(report, tmp_path / "tables", tmp_path, ["markdown"])}
     assert {"table1.md", "table1-official.md", "mnist.md", "mnist-official.md", "verdicts.md"} <= names
-    files = report.files(tmp_path / "tables", tmp_path, ["markdown"])
+    files = report_files(report, tmp_path / "tables", tmp_path, ["markdown"])
     assert "10.31 ± 0.01" in files[tmp_path / "tables" / "table1.md"]
     assert "**6.00 ± 0.01** (10.31)" in files[tmp_path / "tables" / "table1-official.md"]
 
@@ -131,7 +130,7 @@ def test_two_contents_of_one_source_do_not_mix(tmp_path: Path) -> None:
     data = {role: {**each, "sha256": "c" * 64} for role, each in other.data.items()}
     save(tmp_path, *records(), other.model_copy(update={"data": data, "run": "rbm-other"}))
     report = make_report(tmp_path, suite, "paper", ["1"])
-    names = {path.name for path in report.files(tmp_path, tmp_path, ["csv"])}
+    names = {path.name for path in report_files(report, tmp_path, tmp_path, ["csv"])}
     assert names == {"table1-generated-aaaaaaaa.csv", "table1-generated-cccccccc.csv", "verdicts.md"}
 
 
@@ -149,7 +148,7 @@ def test_missing_cells_are_told_with_the_command_that_makes_them(tmp_path: Path)
     held = [record for record in records() if record.settings.model != "orbm"]
     kept = [record for record in held if record.settings.perturbation is None or record.settings.perturbation.n != 4]
     save(tmp_path, *kept)
-    lines = make_report(tmp_path, suite, "paper", TABLES).missing()
+    lines = make_report(tmp_path, suite, "paper").missing()
     assert lines[0] == "missing: orbm; thetarbm run orbm makes it"
     cells = " ".join(f"perturbation/n=4,p=0.{p}" for p in (1, 2, 3, 4))
     scopes = "missing: ablation-scope; thetarbm run ablation-scope makes it"
@@ -159,8 +158,8 @@ def test_missing_cells_are_told_with_the_command_that_makes_them(tmp_path: Path)
 def test_written_files_are_current_until_records_change(tmp_path: Path) -> None:
     suite = load_suite(shipped_path(), check_settings=False)
     save(tmp_path, *records())
-    files = make_report(tmp_path, suite, "paper", TABLES).files(
-        tmp_path / "tables", tmp_path, ["markdown", "latex", "csv"]
+    files = report_files(
+        make_report(tmp_path, suite, "paper"), tmp_path / "tables", tmp_path, ["markdown", "latex", "csv"]
     )
     # All but those that are run on request, which have no records.
     assert len(files) == 3 * (len(TABLES) - 3) + 1
@@ -185,13 +184,13 @@ def test_markup_in_labels_stays_text(tmp_path: Path) -> None:
 def test_what_is_run_on_request_has_its_table_only_with_records_of_its_own(tmp_path: Path) -> None:
     suite = load_suite(shipped_path(), check_settings=False)
     save(tmp_path, *records())
-    shown = [table.name for tables in make_report(tmp_path, suite, "paper", TABLES).tables.values() for table in tables]
+    shown = [table.name for tables in make_report(tmp_path, suite, "paper").tables.values() for table in tables]
     # The first lines of "beyond" are runs of the paper's tables: they alone do not make a table.
     assert not {"choice", "beyond"} & set(shown)
     (only,) = make_report(tmp_path, suite, "paper", ["beyond"]).tables.values()
     assert [table.name for table in only] == ["beyond"]
     save(tmp_path, *records(cells=[cell for cell in BEYOND if cell.experiment == "best"]))
-    built = make_report(tmp_path, suite, "paper", TABLES).tables.values()
+    built = make_report(tmp_path, suite, "paper").tables.values()
     text = next(to_markdown(table) for tables in built for table in tables if table.name == "beyond")
     assert "| + all 12,000 images" in text
     assert "Published elsewhere on mnist-rot" in text
@@ -216,3 +215,42 @@ def test_no_mean_is_over_two_backends(caplog: pytest.LogCaptureFixture) -> None:
     (numbers,) = collect([cell], [*found[:1], *on_gpu])
     assert [record.backend for record in numbers.records[cell.name]] == ["cupy", "cupy"]
     assert "several backends" in caplog.text
+
+
+def test_the_table_has_both_measures_and_the_claims() -> None:
+    table = build("fashion", fashion_numbers(as_the_paper))
+    assert [row.label for row in table.rows] == [
+        "RBM",
+        "O-RBM, not aligned",
+        "O-RBM, aligned",
+        "TI-RBM",
+        "θ-RBM",
+        "pixels",
+        "aligned pixels",
+    ]
+    best = {row.label: [entry is not None and entry.best for entry in row.entries] for row in table.rows}
+    assert all(best["θ-RBM"])
+    assert not any(any(marks) for label, marks in best.items() if label != "θ-RBM")
+    text = to_markdown(table)
+    assert "fashion-rot generated (sha256 ffffffffffff…)" in text
+    assert "the paper's value" not in text
+    assert "The θ-RBM has the lowest test error. Carries over: 12 of 12 comparisons hold." in text
+
+
+def test_another_data_set_is_shown_only_if_there_are_records(tmp_path: Path) -> None:
+    suite = load_suite(shipped_path(), check_settings=False)
+    save(tmp_path, *records())
+    plain = make_report(tmp_path, suite, "paper")
+    usual = [name for name in TABLES if name not in ("fashion", "choice", "beyond")]
+    assert [table.name for tables in plain.tables.values() for table in tables] == usual
+    assert not plain.carried
+    assert any(
+        "thetarbm run fashion-rbm" in line for line in make_report(tmp_path, suite, "paper", ["fashion"]).missing()
+    )
+    save(tmp_path, *records(as_the_paper, 1, cells=FASHION))
+    both = make_report(tmp_path, suite, "paper")
+    assert [table.name for tables in both.tables.values() for table in tables] == [*usual, "fashion"]
+    assert both.verdicts == plain.verdicts
+    names = {path.name for path in report_files(both, tmp_path / "tables", tmp_path, ["markdown"])}
+    assert {"table1.md", "fashion.md", "verdicts.md", "verdicts-fashion.md"} <= names
+    assert not any("missing" in line for line in both.missing())

@@ -10,17 +10,18 @@ import click
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option, suite_option
 from thetarbm_cli.errors import EXIT_FAILED, InputError
+from thetarbm_cli.outcomes import TABLES
 
 if TYPE_CHECKING:
-    from thetarbm_cli.reporting.files import Report
+    from thetarbm_cli.reporting.claims import Verdict
     from thetarbm_cli.reporting.frame import Numbers, Value
-    from thetarbm_cli.reporting.verdicts import Verdict
+    from thetarbm_cli.reporting.tables import Report
 
 
 @click.command("tables")
 @click.option(
     "--table",
-    type=click.Choice(["1", "2", "3", "mnist", "ablation", "fashion", "choice", "beyond", "all"]),
+    type=click.Choice([*TABLES, "all"]),
     default="all",
     show_default=True,
     help="Which table.",
@@ -54,15 +55,15 @@ def command(
     Nothing is trained or measured. Verdicts on the paper's claims are written beside the folder of the tables.
     """
     from thetarbm_cli.experiments.suite.loader import load_suite
-    from thetarbm_cli.reporting.files import WRITERS, make_report, outdated, write
-    from thetarbm_cli.reporting.layout import TABLES
+    from thetarbm_cli.reporting.render import FORMATS, outdated, report_files, write
+    from thetarbm_cli.reporting.tables import make_report
 
     suite = load_suite(suite_path, check_settings=False)
-    report = make_report(session.results, suite, profile, TABLES if table == "all" else [table])
+    report = make_report(session.results, suite, profile, list(TABLES) if table == "all" else [table])
     if not any(report.tables.values()):
         raise InputError(f"no experiment of the suite is in table {table}")
     folder = out or session.results / "tables"
-    files = report.files(folder, out or session.results, [form] if form else list(WRITERS))
+    files = report_files(report, folder, out or session.results, [form] if form else list(FORMATS))
     if check:
         wrong = outdated(files)
         for path in wrong:
@@ -71,7 +72,7 @@ def command(
     if as_json:
         emit_json(_as_json(report))
     else:
-        _, to_text = WRITERS[form or "markdown"]
+        _, to_text = FORMATS[form or "markdown"]
         click.echo("\n".join(to_text(each) for tables in report.tables.values() for each in tables), nl=False)
     for line in report.missing():
         session.say(line)
@@ -106,7 +107,21 @@ def _value(value: Value) -> dict[str, Any]:
     }
 
 
-def _verdicts(judged: list[tuple[Numbers, list[Verdict]]]) -> list[dict[str, Any]]:
+def _verdicts(evaluated: list[tuple[Numbers, list[Verdict]]]) -> list[dict[str, Any]]:
     return [
-        {"source": numbers.source.name, **verdict.as_json()} for numbers, verdicts in judged for verdict in verdicts
+        {
+            "source": numbers.source.name,
+            "claim": each.claim.name,
+            "text": each.claim.text,
+            "rule": each.rule,
+            "verdict": each.verdict,
+            "holds": sum(part.holds for part in each.parts),
+            "comparisons": len(each.parts),
+            "evidence": [
+                {"holds": part.holds, "words": part.words, "contradicted": part.contradicted} for part in each.parts
+            ],
+            "missing": each.missing,
+        }
+        for numbers, verdicts in evaluated
+        for each in verdicts
     ]

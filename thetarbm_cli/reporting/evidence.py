@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 
-from tabulate import tabulate
+import pandas as pd
 
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
-from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, variants_of
-from thetarbm_cli.reporting.entries import MISSING, entry_text
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, TABLES, variants_of
 from thetarbm_cli.reporting.frame import Numbers
-from thetarbm_cli.reporting.layout import Entry
-from thetarbm_cli.reporting.markdown import MARKS
+from thetarbm_cli.reporting.render import MISSING, Marks, entry_text, markdown_grid
+from thetarbm_cli.reporting.tables import Entry
 
-COLUMNS = {name: MEASURES[name].heading for name in (ERROR, GAMMA_TRAIN, GAMMA_TEST)}
+SHOWN = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
 
 # The cells that tell what a reading is worth, by the name of the assumption in the suite.
 CELLS: dict[str, tuple[str, ...]] = {
@@ -58,11 +55,12 @@ class Evidence:
     def _rotations(self) -> str:
         if self.theory is None:
             return "No record: `thetarbm run theory` makes it."
-        kinds = list(dict.fromkeys(check["rotation"] for check in self.theory.checks))
-        names = list(dict.fromkeys(check["name"] for check in self.theory.checks))
-        found = {(check["name"], check["rotation"]): f"{check['value']:.2g}" for check in self.theory.checks}
-        lines = [[name, *(found.get((name, kind), MISSING) for kind in kinds)] for name in names]
-        return f"Deviations (`theory.json`):\n\n{_grid(['check', *kinds], lines)}"
+        checks = pd.DataFrame(self.theory.checks)
+        kinds, names = checks["rotation"].unique(), checks["name"].unique()
+        texts = checks.assign(text=checks["value"].map("{:.2g}".format))
+        grid = texts.pivot(index="name", columns="rotation", values="text")
+        shown = grid.reindex(index=names, columns=kinds).fillna(MISSING).rename_axis(index="check", columns=None)
+        return f"Deviations (`theory.json`):\n\n{markdown_grid(shown)}"
 
 
 def _about(name: str, numbers: Numbers) -> str:
@@ -92,84 +90,93 @@ def _nothing(name: str, numbers: Sequence[Numbers]) -> str:
 def _table(numbers: Numbers, patterns: Sequence[str]) -> str:
     """A line for each cell that has a run, in the order of the patterns; the O-RBM has one for each evaluation."""
     order = {cell.name: cell for pattern in patterns for cell in numbers.cells if _is_meant(cell, (pattern,))}
-    lines = []
+    lines = {}
     for cell in order.values():
-        records = numbers.records.get(cell.name, [])
-        for variant, how in variants_of(cell.model) if records else ():
-            entries = [Entry(numbers.value(cell, column, variant)) for column in COLUMNS]
+        published_digits = TABLES[cell.tables[0]].published_digits if cell.tables else None
+        activation = numbers.value(cell, "mean_activation").mean
+        for variant, words in variants_of(cell.model):
+            entries = [Entry(numbers.value(cell, measure, variant)) for measure in SHOWN]
             if any(entry.value.values for entry in entries):
-                texts = [entry_text(entry, cell.tables[0] if cell.tables else "", MARKS) for entry in entries]
-                lines.append([f"`{cell.name}`{how}", *texts, _reached(records), str(len(records))])
-    headings = ["cell", *COLUMNS.values(), "mean activation", "seeds"]
-    return _grid(headings, lines) if lines else ""
+                lines[f"`{cell.name}`{words}"] = [
+                    *(entry_text(entry, Marks(), published_digits) for entry in entries),
+                    MISSING if activation is None else f"{activation:.3f}",
+                    str(len(numbers.records[cell.name])),
+                ]
+    headings = [*(MEASURES[measure].heading for measure in SHOWN), "mean activation", "seeds"]
+    return _grid(lines, headings, "cell")
 
 
 def _is_meant(cell: Cell, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(cell.name, pattern) for pattern in patterns)
 
 
-def _reached(records: Sequence[RunRecord]) -> str:
-    """Mean activation of the last epoch, over the seeds."""
-    last = [record.history[-1]["mean_activation"] for record in records if record.history]
-    return f"{sum(last) / len(last):.3f}" if last else MISSING
+def _grid(lines: dict[str, list[str]], headings: list[str], index: str) -> str:
+    """Lines by their label as a Markdown table; empty without any."""
+    grid = pd.DataFrame.from_dict(lines, orient="index", columns=headings).rename_axis(index)
+    return markdown_grid(grid) if lines else ""
 
 
-def _runs(numbers: Numbers) -> list[RunRecord]:
-    """The runs of all cells, each once."""
-    return list({record.run: record for records in numbers.records.values() for record in records}.values())
+def _by_run(numbers: Numbers) -> pd.DataFrame:
+    """Every run once, and each of its evaluations: a line each, with the measures as columns."""
+    lines = numbers.frame[numbers.frame["measure"] != "gamma_offset_train"]
+    lines = lines.drop_duplicates(["run", "variant", "measure"])
+    return lines.pivot(index=["run", "variant"], columns="measure", values="value").reindex(
+        lines["run"].unique(), level="run"
+    )
 
 
 def _searches(numbers: Numbers) -> str:
-    """What grid searches chose, beside the error with the paper's C and γ."""
-    lines = []
-    for record in _runs(numbers):
-        metrics = record.metrics or {}
-        if "grid_search" in metrics:
-            found, paper = metrics["grid_search"], metrics.get("svm", {}).get(ERROR)
-            error = f"{found[ERROR]:.2f}"
-            as_paper = MISSING if paper is None else f"{paper:.2f}"
-            lines.append([f"`{record.run}`", f"{found['C']:g}", f"{found['gamma']:g}", error, as_paper])
-    headings = ["run", "C chosen", "γ chosen", "error in %", "error in % with C = 10, γ = 0.02"]
-    return _grid(headings, lines) if lines else ""
+    """What grid searches chose, and the error with the paper's C and γ."""
+    runs = _by_run(numbers)
+    if "search_C" not in runs:
+        return ""
+    found = runs.reindex(columns=[*runs.columns.union([ERROR])]).dropna(subset="search_C").droplevel("variant")
+    lines = {
+        f"`{run}`": [
+            *(f"{line['search_C']:g}", f"{line['search_gamma']:g}", f"{line['search_error_percent']:.2f}"),
+            MISSING if pd.isna(line[ERROR]) else f"{line[ERROR]:.2f}",
+        ]
+        for run, line in found.to_dict("index").items()
+    }
+    return _grid(lines, ["C chosen", "γ chosen", "error in %", "error in % with C = 10, γ = 0.02"], "run")
 
 
-def _scores(numbers: Numbers) -> list[dict[str, Any]]:
-    """Every γ-score of the cells' runs, on training and test images."""
-    parts = [part for run in _runs(numbers) for part in (run.metrics or {}, (run.metrics or {}).get("unaligned", {}))]
-    scores = [part.get("gamma", {}).get(role, {}) for part in parts for role in ("train", "test")]
-    return [score for score in scores if score.get("mean") is not None]
+def _scores(numbers: Numbers) -> pd.DataFrame:
+    """Every γ-score of the runs, on training and test images: γ, the ratio of sums, and dead units."""
+    runs = _by_run(numbers)
+    names = ("gamma", "gamma_ratio", "dead_units")
+    roles = [
+        runs.reindex(columns=[f"{name}_{role}" for name in names]).set_axis(names, axis="columns")
+        for role in ("train", "test")
+    ]
+    return pd.concat(roles).dropna(subset="gamma")
 
 
 def _dead_units(numbers: Numbers) -> str:
-    scores = _scores(numbers)
-    if not scores:
+    counts = _scores(numbers)["dead_units"]
+    if counts.empty:
         return ""
-    counts = [score.get("dead_units", 0) for score in scores]
-    if not any(counts):
-        return f"None of {len(scores)} γ-scores leaves out a unit."
-    return f"{sum(map(bool, counts))} of {len(scores)} γ-scores leave out dead units, {max(counts)} at most."
+    if not counts.any():
+        return f"None of {len(counts)} γ-scores leaves out a unit."
+    return f"{(counts > 0).sum()} of {len(counts)} γ-scores leave out dead units, {counts.max():.0f} at most."
 
 
 def _gamma_means(numbers: Numbers) -> str:
-    gaps = [abs(score["mean"] - score["ratio_of_sums"]) for score in _scores(numbers) if score.get("ratio_of_sums")]
-    if not gaps:
+    scores = _scores(numbers).dropna()
+    if scores.empty:
         return ""
-    mean, most = sum(gaps) / len(gaps), max(gaps)
-    return f"Over {len(gaps)} γ-scores the two ways differ by {mean:.4f} on average, by {most:.4f} at most."
+    apart = (scores["gamma"] - scores["gamma_ratio"]).abs()
+    mean, most = apart.mean(), apart.max()
+    return f"Over {len(apart)} γ-scores the two ways differ by {mean:.4f} on average, by {most:.4f} at most."
 
 
 def _spread(numbers: Numbers) -> str:
     """Largest standard deviation over seeds of each measure."""
     words = []
-    for column, heading in COLUMNS.items():
-        values = [numbers.value(cell, column) for cell in numbers.cells]
+    for measure in SHOWN:
+        values = [numbers.value(cell, measure) for cell in numbers.cells]
         spreads = [(value.deviation, value.cell.name) for value in values if value.deviation is not None]
         if spreads:
             largest, name = max(spreads)
-            words.append(f"{heading} {largest:.{2 if column == ERROR else 4}f} (`{name}`)")
+            words.append(f"{MEASURES[measure].heading} {largest:.{MEASURES[measure].digits}f} (`{name}`)")
     return f"Largest standard deviation over the seeds of a cell: {', '.join(words)}." if words else ""
-
-
-def _grid(headings: list[str], lines: list[list[str]]) -> str:
-    right = ("left", *("right" for _ in headings[1:]))
-    return tabulate(lines, headings, tablefmt="pipe", colalign=right, disable_numparse=True)

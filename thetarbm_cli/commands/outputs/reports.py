@@ -38,10 +38,12 @@ class Comparison(Output):
 
     holds: bool
     words: str
+    contradicted: bool
+    """Whether it comes out the other way; else, if it does not hold, it is too close to tell."""
 
 
 class Verdict(Output):
-    """What became of a claim of the paper."""
+    """The verdict on a claim of the paper."""
 
     source: str
     claim: str
@@ -63,7 +65,7 @@ class Tables(Output):
     """By name: 1, 2, 3, mnist, and others of the suite."""
     verdicts: list[Verdict]
     carried: list[Verdict]
-    """What became of the claims on other data sets than the paper's; empty without records."""
+    """Verdicts on the claims on other data sets than the paper's; empty without records."""
 
 
 class ShownNumber(Output):

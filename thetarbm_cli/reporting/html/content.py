@@ -18,11 +18,10 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import find_suite
 from thetarbm_cli.outcomes import MEASURES, variants_of
-from thetarbm_cli.reporting.entries import MISSING, seeds_text
-from thetarbm_cli.reporting.files import Report, assemble
 from thetarbm_cli.reporting.frame import Numbers, Source, Value, read_records
 from thetarbm_cli.reporting.html.pictures import Picture
-from thetarbm_cli.reporting.layout import PUBLISHED_DIGITS, TABLES, Entry, Row, Table
+from thetarbm_cli.reporting.render import MISSING
+from thetarbm_cli.reporting.tables import Entry, Report, Row, Table, assemble
 
 MINUS = "\N{MINUS SIGN}"
 REVISION = "git"
@@ -74,7 +73,7 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
     records = read_records(results)
     if source is not None:
         records = [record for record in records if record.data["test"]["source"] == Path(source).name]
-    report = assemble(profile, suite.cells(profile, source), records, load_theory(results), TABLES)
+    report = assemble(profile, suite.cells(profile, source), records, load_theory(results))
     failed = [record for record in records if record.state == "failed" and record.algorithm == ALGORITHM]
     text = find_suite(suite_path).read_text(encoding="utf-8")
     return Content(suite, suite_path, text, profile, report, failed)
@@ -148,14 +147,14 @@ def published_text(entry: Entry, row: Row, table: Table) -> str:
     if entry.value.published is None:
         return ""
     digits = MEASURES[entry.value.measure].digits
-    digits = digits if row.control else PUBLISHED_DIGITS.get(table.name, digits)
+    digits = digits if row.control else table.kind.published_digits or digits
     return f"{entry.value.published:.{digits}f}{'*' if entry.published_starred else ''}"
 
 
 def about_table(table: Table) -> str:
     """Say what is in the cells of a table."""
     several = any(value.deviation is not None for value in table.values)
-    words = ["Mean ± standard deviation over seeds" if several else "Mean", f" ({seeds_text(table)})"]
+    words = ["Mean ± standard deviation over seeds" if several else "Mean", f" ({table.seeds})"]
     if any(value.published is not None for value in table.values):
         words.append("; below it the paper's value and the difference, ours minus the paper's")
     if any(entry.best for row in table.rows for entry in row.entries if entry):

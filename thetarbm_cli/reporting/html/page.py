@@ -14,8 +14,7 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import thetarbm_cli
-from thetarbm_cli.reporting.carried import CARRIES
-from thetarbm_cli.reporting.carried import NOT as NOT_CARRIED
+from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
 from thetarbm_cli.reporting.frame import Numbers, Source, Value
 from thetarbm_cli.reporting.html.content import (
     Content,
@@ -29,13 +28,14 @@ from thetarbm_cli.reporting.html.content import (
     reruns,
 )
 from thetarbm_cli.reporting.html.pictures import Picture
-from thetarbm_cli.reporting.layout import Table
-from thetarbm_cli.reporting.verdicts import NO_DATA, NOT, PARTLY, REPRODUCED, Verdict
+from thetarbm_cli.reporting.tables import Table
 
 PACKAGE = "thetarbm_cli.reporting.html"
 # A verdict is shown by a sign and a word, never by colour alone.
-SIGNS = {REPRODUCED: "✓", CARRIES: "✓", PARTLY: "◐", NOT: "✗", NOT_CARRIED: "✗", NO_DATA: "–"}
-CLASSES = {REPRODUCED: "good", CARRIES: "good", PARTLY: "half", NOT: "bad", NOT_CARRIED: "bad", NO_DATA: "none"}
+SIGNS = {REPRODUCED: "✓", PARTLY: "◐", UNDECIDED: "≈", NOT: "✗", NO_DATA: "–"}
+SIGNS |= {ELSEWHERE[word]: sign for word, sign in SIGNS.items() if word in ELSEWHERE}
+CLASSES = {REPRODUCED: "good", PARTLY: "half", UNDECIDED: "half", NOT: "bad", NO_DATA: "none"}
+CLASSES |= {ELSEWHERE[word]: name for word, name in CLASSES.items() if word in ELSEWHERE}
 
 
 @dataclass
@@ -65,7 +65,8 @@ class Part:
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How many claims have each verdict."""
-        words = (CARRIES, PARTLY, NOT_CARRIED, NO_DATA) if self.another_dataset else (REPRODUCED, PARTLY, NOT, NO_DATA)
+        called = ELSEWHERE if self.another_dataset else {}
+        words = [called.get(word, word) for word in (REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA)]
         counted = Counter(verdict.verdict for verdict in self.verdicts)
         return [(word, counted[word]) for word in words]
 
