@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from thetarbm_cli.experiments.runs.fields import MeasuredPart, MetricsPart
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED
 from thetarbm_cli.reporting.figures.context import Drawing, Evaluation, FigureContext, evaluations, nothing_measured
 from thetarbm_cli.reporting.figures.style import (
     BLUE,
@@ -165,18 +166,17 @@ def draw_gamma_units(context: FigureContext) -> Drawing:
 
 def _unit_gammas(context: FigureContext, each: Evaluation) -> list[float]:
     """List γ of all live units of all seeds."""
-    found = (metrics.get("gamma", {}).get("test", {}).get("per_unit", []) for metrics in _metrics(context, each))
-    return [gamma for units in found for gamma in units if gamma is not None]
+    scores = [part.gamma.test for part in _measured(context, each) if part.gamma and part.gamma.test]
+    return [gamma for score in scores for gamma in score.per_unit if gamma is not None]
 
 
-def _metrics(context: FigureContext, each: Evaluation) -> list[dict[str, Any]]:
+def _measured(context: FigureContext, each: Evaluation) -> list[MeasuredPart]:
     """List what was measured in one evaluation of a cell's runs, seeds ascending."""
-    measured: list[dict[str, Any]] = [
-        record.metrics or {} for record in context.numbers.records.get(each.cell.name, [])
-    ]
-    if each.variant == DEFAULT:
-        return measured
-    return [metrics["unaligned"] for metrics in measured if "unaligned" in metrics]
+    records = context.numbers.records.get(each.cell.name, [])
+    parts = [MetricsPart.model_validate(record.metrics or {}) for record in records]
+    if each.variant == NOT_ALIGNED:
+        return [part.unaligned for part in parts if part.unaligned is not None]
+    return [*parts]
 
 
 def _unseen(cells: Iterable[Cell], shown: Iterable[Evaluation]) -> tuple[Cell, ...]:
@@ -326,11 +326,11 @@ def draw_confusion(context: FigureContext) -> Drawing:
 
 def _confusion(context: FigureContext, each: Evaluation) -> pd.DataFrame | None:
     """Sum the confusion matrices of all seeds, in % of the true class (rows); None if none was measured."""
-    measured = [metrics["svm"] for metrics in _metrics(context, each) if metrics.get("svm", {}).get("confusion")]
+    measured = [part.svm for part in _measured(context, each) if part.svm and part.svm.confusion]
     if not measured:
         return None
-    total = np.sum([svm["confusion"] for svm in measured], axis=0, dtype=float)
-    classes = measured[0]["classes"]
+    total = np.sum([svm.confusion for svm in measured], axis=0, dtype=float)
+    classes = measured[0].classes
     return pd.DataFrame(100 * total / np.maximum(total.sum(axis=1, keepdims=True), 1), index=classes, columns=classes)
 
 
