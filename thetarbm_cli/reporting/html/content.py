@@ -210,7 +210,7 @@ def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
 
 
 @dataclass(frozen=True)
-class MadeIn:
+class RunEnvironment:
     """The environment of some runs.
 
     Attributes
@@ -228,14 +228,14 @@ class MadeIn:
         return sum(len(runs) for _, runs in self.revisions)
 
 
-def environments(records: Sequence[RunRecord]) -> list[MadeIn]:
+def environments(records: Sequence[RunRecord]) -> list[RunEnvironment]:
     """Sort the records by their environments, the one with the most runs first."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
         machine = {name: _ordered(value) for name, value in record.environment.items() if name != REVISION}
         groups.setdefault(json.dumps(machine, sort_keys=True), []).append(record)
     return [
-        MadeIn(
+        RunEnvironment(
             [(name, _words(_ordered(value))) for name, value in group[0].environment.items() if name != REVISION],
             _revisions(group),
         )
