@@ -11,7 +11,7 @@ demo: .venv/demo.stamp
 # Files of tests go to several processes; the second call runs the models' tests once more, on the stand-in for a GPU (docs/gpu.md).
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest $(PARALLEL)
-	$(BIN)/python -m pytest -p tests.standin.plugin tests/models
+	$(BIN)/python -m pytest -p tests.standin.plugin $(PARALLEL) tests/models
 
 test-slow: .venv/dev.stamp
 	$(BIN)/python -m pytest -m slow

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.experiments.runs import call
 from thetarbm_cli.data.prepare import prepare
 
 
-def info(data_dir: Path, *options: str, arguments: tuple[str, ...] = (), **variables: str) -> str:
+def sheet_of(data_dir: Path, *options: str, **variables: str) -> dict[str, Any]:
+    """What a process of its own says: its BLAS pools and modules are those of the options."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("THETARBM_")}
     done = subprocess.run(
-        [sys.executable, "-m", "thetarbm_cli", "--data-dir", str(data_dir), *options, "info", *arguments],
+        [sys.executable, "-m", "thetarbm_cli", "--data-dir", str(data_dir), *options, "info", "--json"],
         env={**clean, **variables},
         capture_output=True,
         encoding="utf-8",
@@ -26,11 +28,7 @@ def info(data_dir: Path, *options: str, arguments: tuple[str, ...] = (), **varia
         check=True,
     )
     assert done.stderr == ""
-    return done.stdout
-
-
-def sheet_of(data_dir: Path, *options: str, **variables: str) -> dict[str, Any]:
-    sheet: dict[str, Any] = json.loads(info(data_dir, *options, arguments=("--json",), **variables))
+    sheet: dict[str, Any] = json.loads(done.stdout)
     return sheet
 
 
@@ -47,8 +45,8 @@ def own_images(tmp_path: Path) -> Path:
     return path
 
 
-def test_json_has_every_field(tmp_path: Path) -> None:
-    sheet = sheet_of(tmp_path / "none")
+def test_json_has_every_field_and_nothing_is_written(tmp_path: Path) -> None:
+    sheet = call(tmp_path / "none", tmp_path / "results", "info", "--json").json
     assert sheet["version"] == version("thetarbm")
     assert sheet["versions"] == {
         "python": platform.python_version(),
@@ -61,12 +59,8 @@ def test_json_has_every_field(tmp_path: Path) -> None:
     assert sheet["backend_reason"]
     assert sheet["threads"] == 1
     assert sheet["data_dir"] == str(tmp_path / "none")
-    assert sheet["results_dir"] == str(Path("results").absolute())
+    assert sheet["results_dir"] == str(tmp_path / "results")
     assert sheet["prepared"] == []
-
-
-def test_nothing_is_written(tmp_path: Path) -> None:
-    sheet_of(tmp_path / "data", "--results", str(tmp_path / "results"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -78,9 +72,9 @@ def test_blas_pools_have_the_threads_that_were_asked_for(tmp_path: Path, threads
     assert {pool["num_threads"] for pool in pools} == {min(threads, os.cpu_count() or 1)}
 
 
-def test_prepared_data_is_listed(tmp_path: Path, own_images: Path) -> None:
+def test_prepared_data_is_listed_unless_its_description_is_damaged(tmp_path: Path, own_images: Path) -> None:
     prepared = prepare(tmp_path / "data", source=str(own_images))
-    assert sheet_of(tmp_path / "data")["prepared"] == [
+    assert call(tmp_path / "data", tmp_path, "info", "--json").json["prepared"] == [
         {
             "dataset": "own",
             "source": str(own_images),
@@ -90,30 +84,15 @@ def test_prepared_data_is_listed(tmp_path: Path, own_images: Path) -> None:
             "splits": {"train": 10, "valid": 10, "test": 10},
         }
     ]
-    assert f"own ({own_images}, seed 0): train 10, valid 10, test 10" in info(tmp_path / "data")
-
-
-def test_damaged_description_is_not_listed(tmp_path: Path, own_images: Path) -> None:
-    prepared = prepare(tmp_path / "data", source=str(own_images))
+    assert str(own_images) in call(tmp_path / "data", tmp_path, "info").out
     prepared.path.with_suffix(".json").write_text("{")
-    assert sheet_of(tmp_path / "data")["prepared"] == []
+    assert call(tmp_path / "data", tmp_path, "info", "--json").json["prepared"] == []
 
 
-def test_text_is_labels_and_values_in_two_columns(tmp_path: Path) -> None:
-    lines = info(tmp_path).splitlines()
-    assert [line[:10].strip() for line in lines if line[0] != " "] == [
-        "thetarbm",
-        "with",
-        "backend",
-        "threads",
-        "blas",
-        "data",
-        "results",
-        "prepared",
-    ]
-    for line in lines:
-        assert line[9] == " "
-        assert line[10] != " "
+def test_text_names_everything(tmp_path: Path) -> None:
+    lines = call(tmp_path, tmp_path, "info").out.splitlines()
+    labels = {line.split()[0] for line in lines if line[0] != " "}
+    assert {"thetarbm", "backend", "threads", "blas", "data", "results", "prepared"} <= labels
 
 
 def test_version_of_cupy_is_read_without_importing_it(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -131,56 +132,56 @@ ROW = b" ".join([b"0.5"] * 784) + b" 3\n"
 
 
 @pytest.mark.parametrize(
-    ("second_line", "message"),
+    ("second_line", "facts"),
     [
-        (b"0.5 3\n", "train_valid.amat, line 2 has 2 columns, and 785 are expected"),
-        (ROW.replace(b"0.5", b"half", 1), "line 2 has something that is not a number"),
-        (ROW.replace(b"0.5", b"nan"), "line 2, column 1: nan is not a pixel value"),
-        (ROW.replace(b"0.5", b"255"), "line 2, column 1: 255.0 is not a pixel value"),
-        (ROW.replace(b" 3\n", b" 10\n"), "line 2: 10.0 is not a label in 0..9"),
-        (b"", "ends after 1 lines, and 12000 are expected"),
+        (b"0.5 3\n", ["line 2", "785"]),
+        (ROW.replace(b"0.5", b"half", 1), ["line 2"]),
+        (ROW.replace(b"0.5", b"nan"), ["line 2, column 1", "nan"]),
+        (ROW.replace(b"0.5", b"255"), ["line 2, column 1", "255.0"]),
+        (ROW.replace(b" 3\n", b" 10\n"), ["line 2", "10.0", "label"]),
+        (b"", ["12000"]),
     ],
 )
-def test_a_bad_line_of_the_archive_is_named(run: Run, tmp_path: Path, second_line: bytes, message: str) -> None:
+def test_a_bad_line_of_the_archive_is_named(run: Run, tmp_path: Path, second_line: bytes, facts: list[str]) -> None:
     folder = write_folder(tmp_path / "archive", ROW + second_line, ROW)
-    assert message in sentence(run("--source", "official", "--archive", str(folder)))
     zipped = write_zip(tmp_path / "archive.zip", {TRAIN_VALID_FILE: ROW + second_line, TEST_FILE: ROW})
-    assert "line" in sentence(run("--source", "official", "--archive", str(zipped)))
+    for archive in (folder, zipped):
+        message = sentence(run("--source", "official", "--archive", str(archive)))
+        assert all(fact in message for fact in ["train_valid.amat", *facts])
 
 
 def test_a_missing_or_cut_off_archive_is_named(run: Run, tmp_path: Path) -> None:
     def message(archive: Path) -> str:
         return sentence(run("--source", "official", "--archive", str(archive)))
 
-    assert "nowhere.zip is missing: --archive takes" in message(tmp_path / "nowhere.zip")
+    assert "nowhere.zip is missing" in message(tmp_path / "nowhere.zip")
     (tmp_path / "empty").mkdir()
-    assert "train_valid.amat is missing: --archive takes" in message(tmp_path / "empty")
+    assert "train_valid.amat is missing" in message(tmp_path / "empty")
     whole = write_zip(tmp_path / "whole.zip", {TRAIN_VALID_FILE: ROW * 2000, TEST_FILE: ROW})
     (tmp_path / "cut.zip").write_bytes(whole.read_bytes()[:-100])
-    assert "cut.zip is not a whole zip file" in message(tmp_path / "cut.zip")
+    assert "cut.zip" in message(tmp_path / "cut.zip")
     without = write_zip(tmp_path / "without.zip", {TEST_FILE: ROW})
-    assert "train_valid.amat in" in message(without)
-    assert "is missing" in message(without)
+    assert re.search(r"train_valid.amat .*missing", message(without))
     bomb = write_zip(tmp_path / "bomb.zip", {f"../{TRAIN_VALID_FILE}": b" " * 400_000_000})
-    assert "more than such a table can have" in message(bomb)
+    assert "bomb.zip" in message(bomb)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "fact"),
     [
-        (["--source", "nothing.npz"], "there is no file nothing.npz"),
-        (["--archive", "x.zip"], "--archive is not for mnist-rot from the source generated"),
-        (["--dataset", "mnist", "--source", "official"], "mnist has no source 'official': use --source shipped"),
-        (["--dataset", "all", "--source", "mine.npz"], "--dataset is not for your own images"),
+        (["--source", "nothing.npz"], "nothing.npz"),
+        (["--archive", "x.zip"], "--archive"),
+        (["--dataset", "mnist", "--source", "official"], "--source shipped"),
+        (["--dataset", "all", "--source", "mine.npz"], "--dataset"),
     ],
 )
-def test_wrong_requests_exit_with_2(run: Run, arguments: list[str], message: str) -> None:
-    assert message in sentence(run(*arguments))
+def test_wrong_requests_exit_with_2(run: Run, arguments: list[str], fact: str) -> None:
+    assert fact in sentence(run(*arguments))
 
 
 def test_wrong_own_images_exit_with_2(run: Run, tmp_path: Path) -> None:
     path = own_file(tmp_path, labels=np.array(["cat", "dog"] * 30))
-    assert "number the classes from 0" in sentence(run("--source", str(path)))
+    assert str(path) in sentence(run("--source", str(path)))
 
 
 def test_two_processes_at_once_make_one_file(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ def test_record_of_an_unknown_older_format_is_named_and_made_again(
     rewrite(results, run, {"format": 0})
     outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny")
     assert outcome.code == 0
-    assert f"{run}/run.json is not used: it is of format 0, and this version reads {store.FORMAT}" in outcome.err
+    assert re.search(rf"{run}/run.json .*format 0\b.* {store.FORMAT}\b", outcome.err)
     assert record_of(results, run)["format"] == store.FORMAT
 
 
@@ -181,11 +182,11 @@ def test_newer_record_is_named_and_left_as_it_is(
     assert outcome.code == code
     assert "Traceback" not in outcome.err
     assert "unexpected" not in outcome.err
-    assert f"of format {store.FORMAT + 1}, from a newer thetarbm" in outcome.err
+    assert re.search(rf"format {store.FORMAT + 1}\b.*newer", outcome.err)
     if code == 1 and command[0] != "run":
-        outcome.assert_refused(str(folder / "run.json"), "install the newer version", "--results", code=1)
+        outcome.assert_refused(str(folder / "run.json"), "--results", code=1)
     if command[0] == "status":
-        assert f"stale     its record is of format {store.FORMAT + 1}, from a newer thetarbm" in outcome.out
+        assert re.search(rf"stale .*format {store.FORMAT + 1}\b", outcome.out)
     after = files_in(folder)
     after.pop("run.lock", None)
     before.pop("run.lock", None)
@@ -197,13 +198,11 @@ def test_newer_record_is_never_overwritten(newer: Path, trained: Path, small_dat
     record = RunStore(trained).load(run)
     assert record is not None
     before = RunStore(newer).record_path(run).read_bytes()
-    with pytest.raises(NewerFormatError, match="is left as it is"):
+    with pytest.raises(NewerFormatError, match=run):
         RunStore(newer).save(record)
     job = Job(resolve("rbm", profile="tiny"), 0, ("rbm@tiny",), True, (), False)
     outcome = run_job(place_of(small_data, newer), job)
-    assert outcome.state == "failed"
-    assert outcome.error is not None
-    assert "from a newer thetarbm" in outcome.error
+    assert (outcome.state, "newer" in str(outcome.error)) == ("failed", True)
     assert RunStore(newer).record_path(run).read_bytes() == before
 
 
@@ -212,7 +211,7 @@ def test_newer_checks_of_the_theory_are_left_as_they_are(tmp_path: Path, warning
     documents.write(path, {**content_of(SAMPLES / "theory-v1.json"), "format": theory.FORMAT + 1})
     before = path.read_bytes()
     assert load_theory(tmp_path) is None
-    assert "from a newer thetarbm" in warnings.messages[0]
-    with pytest.raises(ThetaRBMError, match=r"theory\.json is of format 2, from a newer thetarbm"):
+    assert "newer" in warnings.messages[0]
+    with pytest.raises(ThetaRBMError, match=r"theory\.json .*format 2"):
         check_theory(tmp_path, Theory(rotations=2, size=4))
     assert path.read_bytes() == before

