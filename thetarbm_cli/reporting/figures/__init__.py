@@ -33,7 +33,7 @@ FIGURES = Registry(
         f"{_HERE}.learned:draw_theta_filters",
         "Filters of the θ-RBM (Fig. 2 of the paper)",
         "Rows are hidden units, the most active ones on training images or those asked for; columns are slices W_s. "
-        "Along a row, filters are turned versions of each other. A row has one scale, on which 0 is white.",
+        "Along a row, filters are rotated versions of each other. A row has one scale, on which 0 is white.",
         needs="weights",
     ),
     FigureEntry(
@@ -126,8 +126,8 @@ FIGURES = Registry(
         "orientations",
         f"{_HERE}.images:draw_orientations",
         "Dominant orientations",
-        "The first test image of some classes, turned by every angle of the support set, with the dominant orientation "
-        "that is estimated. Solid arrows turn with most of their row, dashed ones do not.",
+        "The first test image of some classes, rotated by every angle of the support set, with the dominant orientation "
+        "that is estimated. Solid arrows rotate with most of their row, dashed ones do not.",
         needs="images",
     ),
 )
