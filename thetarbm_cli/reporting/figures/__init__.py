@@ -126,8 +126,8 @@ FIGURES = Registry(
         "orientations",
         f"{_HERE}.images:draw_orientations",
         "Dominant orientations",
-        "The first test image of some classes, rotated by every angle of the support set, with the dominant orientation "
-        "that is estimated. Solid arrows rotate with most of their row, dashed ones do not.",
+        "The first test image of some classes, rotated by every angle of the support set, with the dominant "
+        "orientation that is estimated. Solid arrows rotate with most of their row, dashed ones do not.",
         needs="images",
     ),
 )

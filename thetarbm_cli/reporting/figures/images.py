@@ -92,22 +92,28 @@ def draw_orientations(context: FigureContext) -> Drawing:
     from thetarbm_cli.imaging.rotation import Rotations
 
     estimator = _estimator(context)
-    images, labels = _prepared_images(context).part("test")
-    classes, first = np.unique(labels, return_index=True)
-    shown = images[first[:CLASSES]]
+    shown, names = first_of_classes(*_prepared_images(context).part("test"), CLASSES)
     side, rotations = math.isqrt(shown.shape[1]), estimator.rotations
     rotated = Rotations(side, rotations).rotate_all(shown)
     found = np.stack([estimator(copies) for copies in rotated], axis=1)
     figure = new_figure(PAGE, (PAGE - 0.6) / rotations * len(shown) + 0.45, pictures=True)
     axes = figure.subplots()
     angles = [f"+{360 * s / rotations:g}°" for s in range(rotations)]
-    show_tiles(axes, rotated.transpose(1, 0, 2), IMAGES, [f"class {label}" for label in classes[:CLASSES]], angles)
+    show_tiles(axes, rotated.transpose(1, 0, 2), IMAGES, names, angles)
     for (row, column), follows in np.ndenumerate(follows_rotations(found)):
         style = ARROWS[FOLLOWS if follows else STRAYS]
         show_arrow(axes, row, column, side, 360 * int(found[row, column]) / rotations, **style)
     marks = [Line2D([], [], **style) for style in ARROWS.values()]
     figure.legend(marks, ARROWS.keys(), loc="outside lower center", ncols=2)
     return Drawing(figure)
+
+
+def first_of_classes(
+    images: NDArray[np.float32], labels: NDArray[np.int64], count: int
+) -> tuple[NDArray[np.float32], list[str]]:
+    """Take the first image of each class, of so many classes, with their names."""
+    classes, first = np.unique(labels, return_index=True)
+    return images[first[:count]], [f"class {label}" for label in classes[:count]]
 
 
 def follows_rotations(found: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.models.theta import ThetaRBM
 from thetarbm_cli.outcomes import DEFAULT, variants_of
 from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, FigureMissing, Missing, nothing_measured
-from thetarbm_cli.reporting.figures.images import FILTERS, IMAGES, check_prepared, show_tiles
+from thetarbm_cli.reporting.figures.images import FILTERS, IMAGES, check_prepared, first_of_classes, show_tiles
 from thetarbm_cli.reporting.figures.style import PAGE, new_figure
 
 if TYPE_CHECKING:
@@ -96,13 +96,11 @@ def draw_filters(context: FigureContext) -> Drawing:
 def draw_reconstructions(context: FigureContext) -> Drawing:
     """Show the first test image of each class, and under it what each model makes of it in one pass up and down."""
     fitted = _fitted_models(context, context.model_cells())
-    images, labels = _load_data(context, fitted.models[0].record).test()
-    classes, first = np.unique(labels, return_index=True)
-    shown = images[first[:CLASSES]]
+    shown, classes = first_of_classes(*_load_data(context, fitted.models[0].record).test(), CLASSES)
     tiles = np.stack([shown, *(each.model.reconstruct(shown) for each in fitted.models)])
     figure = new_figure(PAGE, (PAGE - NAMES) / len(shown) * len(tiles) + 0.2, pictures=True)
     names = ["test image", *(each.label for each in fitted.models)]
-    show_tiles(figure.subplots(), tiles, IMAGES, names, [f"class {label}" for label in classes[:CLASSES]])
+    show_tiles(figure.subplots(), tiles, IMAGES, names, classes)
     return Drawing(figure, fitted.cells, fitted.missing)
 
 
