@@ -22,8 +22,8 @@ class StorageError(ThetaRBMError):
     """A file cannot be written or locked, as on a full disk: no fault of the run that needed it."""
 
 
-def told(error: BaseException) -> str:
-    """Any error in one line, as a record or a report has it: our own as they are, others with their kind."""
+def format_error(error: BaseException) -> str:
+    """Describe any error in one line, as a record or a report has it: our own as they are, others with their kind."""
     if isinstance(error, ThetaRBMError):
         return str(error)
     kind = "out of memory" if isinstance(error, MemoryError) else type(error).__name__

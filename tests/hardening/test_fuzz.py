@@ -161,7 +161,8 @@ def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
         _write_all(make_report(house.results, suite, "tiny"))
         to_sections(summarise(store, record, suite), unicode=True)
         suite_status(place, house.results, suite, (), "tiny", source=str(house.images))
-        stale_runs(place, suite)
+        if record.suite is not None:
+            stale_runs(place, suite, record.suite)
         all_weights(place)
         measured, refused = refusal(ThetaRBMError, evaluate_run, place, run)
         assert not refused or run in refused

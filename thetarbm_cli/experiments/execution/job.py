@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, told
+from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.environment import describe_environment
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
@@ -78,7 +78,7 @@ def run_job(place: Workplace, job: Job) -> Outcome:
             place, run, with_gamma=job.with_gamma, more_offsets=job.offsets, force=job.force
         )
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
-        message, kind = told(error), type(error)
+        message, kind = format_error(error), type(error)
         trace = None if isinstance(error, ThetaRBMError) else traceback.format_exc()
     else:
         metrics = record.metrics or {}
@@ -123,7 +123,7 @@ def record_failure(place: Workplace, job: Job, error: str, kind: type[BaseExcept
                 place.store.save(_record_of_failure(place, job, run, data))
             _note(place, run, job, error)
     except Exception as problem:  # noqa: BLE001  that it cannot be recorded must not hide the failure itself
-        logger.warning("a failed run of %s cannot be recorded: %s", job.labels[0], told(problem))
+        logger.warning("a failed run of %s cannot be recorded: %s", job.labels[0], format_error(problem))
         return None
     return run
 

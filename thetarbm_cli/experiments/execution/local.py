@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from thetarbm_cli.errors import ThetaRBMError, told
+from thetarbm_cli.errors import ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure, run_job
 from thetarbm_cli.experiments.runs.training import Workplace
 
@@ -192,6 +192,6 @@ class LocalExecutor:
 
 def failed(place: Workplace, job: Job, error: BaseException) -> Outcome:
     """The outcome of a job that ended with an exception instead of one; it is recorded from here."""
-    message = told(error)
+    message = format_error(error)
     run = record_failure(place, job, message, type(error))
     return Outcome("failed", run, message, 0.0)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Backend, select_backend
-from thetarbm_cli.errors import InputError, StorageError, told
+from thetarbm_cli.errors import InputError, StorageError, format_error
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes
 from thetarbm_cli.experiments.runs.fields import EnvironmentPart, WeightsPart
@@ -184,7 +184,7 @@ def _train(
         raise
     except Exception as error:
         if record_failure:
-            store.save(record("failed", error=told(error)))
+            store.save(record("failed", error=format_error(error)))
         raise
     history[:] = model.history_
     return record("done", weights_sha256=store.save_weights(run, model.to_arrays()))
