@@ -11,7 +11,7 @@ from distributed import LocalCluster
 
 from tests.experiments.runs import Command, call, finish, place_of, record_of, spawn
 from tests.experiments.suites import write_suite
-from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, told
+from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext
 from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure, run_job
@@ -23,7 +23,7 @@ from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.models.rbm import RBM
 
-# How a run ends is told by its momentum, see FAULTS.
+# How a run ends is format_error by its momentum, see FAULTS.
 SUITE = """\
 format: 1
 title: faults
@@ -136,11 +136,11 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
 
     monkeypatch.setattr(dask_module, "_outcomes", cluster_of_one_worker)
     worker = WorkerContext(tmp_path, small_data, "numpy", None)
-    told = list(
+    format_error = list(
         dask_module._finish_jobs(None, place_of(small_data, tmp_path), worker, [first, killed, second], keep_going)
     )
     assert given == [[first, killed, second], [first], [killed], *([[second]] if keep_going else [])]
-    assert [outcome.error for _, outcome in told] == [None, LOST_PROCESS, *([None] if keep_going else [])]
+    assert [outcome.error for _, outcome in format_error] == [None, LOST_PROCESS, *([None] if keep_going else [])]
     assert records_by_cell(tmp_path)["killed"]["error"] == LOST_PROCESS
 
 
@@ -300,7 +300,7 @@ def test_a_failure_that_cannot_be_recorded_is_still_told(
 
 
 def test_errors_are_told_in_one_line() -> None:
-    assert told(ThetaRBMError("ours")) == "ours"
-    assert told(MemoryError()) == "out of memory"
-    assert told(ValueError("a\n b")) == "ValueError: a b"
-    assert told(AssertionError()) == "AssertionError"
+    assert format_error(ThetaRBMError("ours")) == "ours"
+    assert format_error(MemoryError()) == "out of memory"
+    assert format_error(ValueError("a\n b")) == "ValueError: a b"
+    assert format_error(AssertionError()) == "AssertionError"
