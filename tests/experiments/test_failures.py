@@ -23,7 +23,7 @@ from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.models.rbm import RBM
 
-# How a run ends is format_error by its momentum, see FAULTS.
+# How a run ends depends on its momentum, see FAULTS.
 SUITE = """\
 format: 1
 title: faults
@@ -136,11 +136,11 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
 
     monkeypatch.setattr(dask_module, "_outcomes", cluster_of_one_worker)
     worker = WorkerContext(tmp_path, small_data, "numpy", None)
-    format_error = list(
+    outcomes = list(
         dask_module._finish_jobs(None, place_of(small_data, tmp_path), worker, [first, killed, second], keep_going)
     )
     assert given == [[first, killed, second], [first], [killed], *([[second]] if keep_going else [])]
-    assert [outcome.error for _, outcome in format_error] == [None, LOST_PROCESS, *([None] if keep_going else [])]
+    assert [outcome.error for _, outcome in outcomes] == [None, LOST_PROCESS, *([None] if keep_going else [])]
     assert records_by_cell(tmp_path)["killed"]["error"] == LOST_PROCESS
 
 
