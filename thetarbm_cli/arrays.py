@@ -63,7 +63,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _claimed_count(stream: IO[bytes]) -> int:
-    """How many members the end of a zip without a comment says there are.
+    """Read how many members the end of a zip without a comment says there are.
 
     zipfile does not compare: a changed byte in the list of members can make one entry swallow those after it.
     """

@@ -183,7 +183,7 @@ def all_finite(values: Array) -> bool:
 
 
 def _device_answers() -> tuple[bool, str]:
-    """Whether CuPy is installed and a CUDA device answers, and the reason in words."""
+    """Say whether CuPy is installed and a CUDA device answers, and the reason in words."""
     try:
         import cupy
     except ImportError:

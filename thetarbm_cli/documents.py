@@ -84,7 +84,7 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def checksum_of(content: Mapping[str, Any]) -> str:
-    """SHA-256 of what a document says, whatever its layout.
+    """Compute the SHA-256 of what a document says, whatever its layout.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def json_text(value: Any) -> str:
 
 
 def newer_format(path: Path, known: int) -> int | None:
-    """Format of a document that is later than `known`; None if it is not, or cannot be read."""
+    """Read the format of a document that is later than `known`; None if it is not, or cannot be read."""
     try:
         found = read(path).get("format")
     except (FileNotFoundError, ValueError):

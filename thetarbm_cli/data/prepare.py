@@ -362,7 +362,7 @@ def orientation_shares(prepared: Prepared, progress: Progress | None = None) -> 
 
 
 def _kept_shares(prepared: Prepared, belonging: dict[str, Any]) -> list[float] | None:
-    """Shares from the sidecar, if they are there and belong to what is asked for."""
+    """Read shares from the sidecar, if they are there and belong to what is asked for."""
     try:
         kept = read_sidecar(prepared.path).get("orientations")
     except UnusableError:
@@ -390,7 +390,7 @@ class Found:
 
 
 def sidecar_path(target: Path) -> Path:
-    """Where the sidecar of the data file `target` is."""
+    """Name the sidecar of the data file `target`."""
     return target.with_suffix(".json")
 
 
@@ -478,7 +478,7 @@ def find_prepared(target: Path, wanted: Mapping[str, Any]) -> Found | None:
 
 
 def _is_layout(arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether the arrays are ``images`` (N, h, h), ``labels`` (N,) and ``split`` (N,) of the right types."""
+    """Say whether the arrays are ``images`` (N, h, h), ``labels`` (N,) and ``split`` (N,) of the right types."""
     if not {"images", "labels", "split"} <= set(arrays):
         return False
     images, labels, split = arrays["images"], arrays["labels"], arrays["split"]

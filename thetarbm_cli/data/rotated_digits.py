@@ -108,7 +108,7 @@ def _polynomial(x: Doubles, coefficients: tuple[float, ...]) -> Doubles:
 
 
 def exact_sine_cosine(degrees: Doubles) -> tuple[Doubles, Doubles]:
-    """Sine and cosine of angles in degrees, to about the last bit and equal on every machine.
+    """Compute sine and cosine of angles in degrees, to about the last bit and equal on every machine.
 
     The angle is reduced to within 45° of a multiple of 90°, which is exact in degrees.
 
@@ -188,7 +188,7 @@ def _rotate_chunk(images: NDArray[np.uint8], sine: Doubles, cosine: Doubles, axi
 
 
 def _between(first: Doubles, second: Doubles, share: Doubles) -> Doubles:
-    """Linear interpolation, first + (second - first)·share, one rounding a step."""
+    """Interpolate linearly, first + (second - first)·share, one rounding a step."""
     difference = np.subtract(second, first)
     np.multiply(difference, share, out=difference)
     return np.add(first, difference, out=difference)

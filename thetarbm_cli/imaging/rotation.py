@@ -266,7 +266,7 @@ class Rotations:
             yield rotated
 
     def _columns(self, images: Array) -> Iterator[tuple[slice, Array]]:
-        """Blocks of images (N, V) as columns (V, n), each with the slice of its rows."""
+        """Give blocks of images (N, V) as columns (V, n), each with the slice of its rows."""
         for block in self._blocks(0, images.shape[0]):
             # A sparse product on the host copies what is not contiguous: here once for all rotations. For the
             # device the transpose of rows is the column-major layout that its sparse product wants.

@@ -116,13 +116,13 @@ class GammaAccumulator:
         self._averages.add(total)
 
     def _room_for(self, images: int) -> Array:
-        """Two float64 arrays of at least `images` rows, made once: new memory costs as much as a sum."""
+        """Give two float64 arrays of at least `images` rows, made once: new memory costs as much as a sum."""
         if self._room is None or self._room.shape[1] < images:
             self._room = self.backend.xp.empty((2, images, self.units), dtype=np.float64)
         return self._room
 
     def result(self) -> GammaScore:
-        """γ-score of all images so far.
+        """Compute the γ-score of all images so far.
 
         Raises
         ------
@@ -164,7 +164,7 @@ def gamma_score(
     backend: Backend | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> GammaScore:
-    """γ-score of a model's features under the rotations S' = {φ_s + Δ}.
+    """Compute the γ-score of a model's features under the rotations S' = {φ_s + Δ}.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def _trained(
 
 
 def _lemma(tensor: NDArray[np.float32], support: Rotations) -> float:
-    """max over s, s' of |W_s' - R_θ(W_s)|, θ = φ_s' - φ_s."""
+    """Compute the maximum over s, s' of |W_s' - R_θ(W_s)|, θ = φ_s' - φ_s."""
     rotations = support.rotations
     return max(
         float(np.abs(tensor[(s + k) % rotations] - support.rotate_by(tensor[s], k)).max())
@@ -124,7 +124,7 @@ def _lemma(tensor: NDArray[np.float32], support: Rotations) -> float:
 def _theorem(
     model: ThetaRBM, images: NDArray[np.float32], orientations: NDArray[np.int64], support: Rotations
 ) -> float:
-    """max over live units of |γ_j - 1|, for images rotated by the support set itself, their r moved with them."""
+    """Compute the maximum of |γ_j - 1| over live units, for images rotated by the support set, their r moved with them."""
     accumulator = GammaAccumulator(model.hidden)
     accumulator.add(
         model.transform(images, orientations=orientations),

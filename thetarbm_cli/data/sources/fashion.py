@@ -107,13 +107,13 @@ def read_fashion(folder: Path, md5: Mapping[str, str] = MD5) -> tuple[Bytes, Byt
 
 
 def _path(folder: Path, name: str) -> Path:
-    """The file as it is, or else packed."""
+    """Find the file as it is, or else packed."""
     plain = folder / name
     return plain if plain.is_file() else folder / f"{name}.gz"
 
 
 def _unpacked(path: Path) -> bytes:
-    """Content of a file, never more than the largest may have."""
+    """Read the content of a file, never more than the largest may have."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
             content = bytes(stream.read(LARGEST + 1))

@@ -88,7 +88,7 @@ def _stage(progress: Progress | None, start: float, stop: float) -> Progress | N
 
 
 def archive_checksum(archive: Path) -> str:
-    """SHA-1 of a local copy: of the zip, or of the two files of a folder one after the other.
+    """Compute the SHA-1 of a local copy: of the zip, or of the two files of a folder one after the other.
 
     Raises
     ------
@@ -194,7 +194,7 @@ def read_official(
     labels = np.empty(len(split), dtype="<i8")
     first = 0
     for name, rows in ((TRAIN_VALID_FILE, sizes[TRAIN] + sizes[VALID]), (TEST_FILE, sizes[TEST])):
-        with open_table(archive, name, largest_size(rows, SIDE * SIDE + 1)) as (stream, where):
+        with open_table(archive, name, rows * (SIDE * SIDE + 1) * LONGEST_NUMBER) as (stream, where):
             part = slice(first, first + rows)
             read_table(stream, where, images[part], labels[part], _counting_from(first, len(split), progress))
         first += rows
@@ -279,11 +279,6 @@ def open_table(archive: Path, name: str, largest: int) -> Iterator[tuple[IO[byte
         raise
     except Exception as error:  # foreign bytes can make zipfile raise almost anything
         raise InputError(f"{archive} is not a whole zip file ({error}): get it again") from error
-
-
-def largest_size(rows: int, columns: int) -> int:
-    """Bytes that a table of so many rows and columns may have."""
-    return rows * columns * LONGEST_NUMBER
 
 
 def read_table(
