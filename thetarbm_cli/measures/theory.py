@@ -124,7 +124,7 @@ def _lemma(tensor: NDArray[np.float32], support: Rotations) -> float:
 def _theorem(
     model: ThetaRBM, images: NDArray[np.float32], orientations: NDArray[np.int64], support: Rotations
 ) -> float:
-    """Compute the maximum of |γ_j - 1| over live units, for images rotated by the support set, their r moved with them."""
+    """Compute the maximum of |γ_j - 1| over live units, for images, and their r, rotated by the support set."""
     accumulator = GammaAccumulator(model.hidden)
     accumulator.add(
         model.transform(images, orientations=orientations),
