@@ -167,7 +167,8 @@ def evaluated(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def place_of(data_dir: Path, results: Path) -> Workplace:
-    return Workplace(data_dir, RunStore(results), "numpy")
+    """The folders as the command line has them: on a GPU where there is one."""
+    return Workplace(data_dir, RunStore(results), "auto")
 
 
 def train(data_dir: Path, results: Path, settings: RunSettings | str, seed: int = 0) -> RunRecord:

@@ -11,6 +11,7 @@ from distributed import LocalCluster
 
 from tests.experiments.runs import Command, call, finish, place_of, record_of, spawn
 from tests.experiments.suites import write_suite
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext
@@ -187,7 +188,7 @@ def test_train_records_any_error(thetarbm: Command, tmp_path: Path, monkeypatch:
     (run,) = RunStore(tmp_path / "results").identifiers()
     record = record_of(tmp_path / "results", run)
     assert (record["state"], record["error"]) == ("failed", "out of memory: Unable to allocate 9 TiB")
-    assert record["environment"]["backend"] == "numpy"
+    assert record["environment"]["backend"] == select_backend().name
 
 
 def test_a_record_from_outside_is_what_the_run_itself_would_write(tmp_path: Path, small_data: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.experiments.runs import finish, spawn
 
 # Small batches: an epoch takes long enough to be hit in the middle.
-LONG = ("train", "--model", "theta", "--profile", "tiny", "--epochs", "60", "--hidden", "200", "--set", "batch_size=10")
+LONG = ("train", "--model", "theta", "--profile", "tiny", "--epochs", "30", "--hidden", "200", "--set", "batch_size=10")
 
 
 def end_after(process: subprocess.Popen[str], epoch: int, number: signal.Signals) -> str:
@@ -24,7 +24,7 @@ def end_after(process: subprocess.Popen[str], epoch: int, number: signal.Signals
     said = ""
     for line in process.stderr:
         said += line
-        shown = re.search(r"epoch +(\d+)/60", line)
+        shown = re.search(r"epoch +(\d+)/30", line)
         if shown and int(shown[1]) >= epoch:
             process.send_signal(number)
             break
@@ -46,7 +46,7 @@ def test_killed_terminated_and_interrupted_run_ends_with_equal_bytes(small_data:
     whole = spawn(small_data, tmp_path / "whole", *LONG)
     results = tmp_path / "cut"
     resumed_after = [0]
-    for epoch, number in ((5, signal.SIGKILL), (20, signal.SIGTERM), (40, signal.SIGINT)):
+    for epoch, number in ((3, signal.SIGKILL), (10, signal.SIGTERM), (19, signal.SIGINT)):
         process = spawn(small_data, results, *LONG)
         said = end_after(process, epoch, number)
         assert process.returncode == (-number if number == signal.SIGKILL else 130)
@@ -62,7 +62,7 @@ def test_killed_terminated_and_interrupted_run_ends_with_equal_bytes(small_data:
     assert resumed_after[1:] == sorted(set(resumed_after[1:]))
     last = finish(spawn(small_data, results, *LONG, "--json"))
     assert last.code == 0
-    assert json.loads(last.out)["epochs"] == 60
+    assert json.loads(last.out)["epochs"] == 30
     assert finish(whole).code == 0
     assert weights_of(results) == weights_of(tmp_path / "whole")
     assert files_of_the_run(results) == ["run.json", "run.lock", "weights.npz"]

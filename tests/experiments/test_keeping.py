@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from tests.experiments.runs import Command, files_in, place_of, record_of, rewrite, run_of, train
 from tests.experiments.suites import write_suite
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.data.sources.user_npz import read_untrusted
 from thetarbm_cli.experiments.execution.dask import _store
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run, gamma_at
@@ -67,7 +69,7 @@ def test_other_weights_are_accepted_with_a_note_of_where_they_were_made(
     weights = store.load_weights(record)
     assert weights is not None
     assert weights.made_here is not None
-    assert weights.made_here.environment.model_dump()["backend"] == "numpy"
+    assert weights.made_here.environment.model_dump()["backend"] == select_backend().name
     assert thetarbm("show", run, "--json").json["weights"] == "there"
     model_of(place_of(small_data, clone), record)
     # Weights that are neither the recorded ones nor those of the note are not used.
@@ -247,12 +249,12 @@ def test_a_run_on_cupy_has_an_id_of_its_own(
     shutil.copytree(evaluated, results)
     settings = resolve("rbm", profile="tiny")
     before = records(results)
-    place = place_of(small_data, results)
-    made = train_run(type(place)(place.data_dir, place.store, "cupy"), settings, 0).record
+    place = dataclasses.replace(place_of(small_data, results), backend_name="numpy")
+    made = train_run(dataclasses.replace(place, backend_name="cupy"), settings, 0).record
     checksums = {role: part["sha256"] for role, part in made.data.items()}
     assert made.run == run_id(settings, checksums, 0, "cupy") != run_id(settings, checksums, 0, "numpy")
     assert made.backend == "cupy"
-    assert run_id(settings, checksums, 0) == train(small_data, results, settings).run
+    assert run_id(settings, checksums, 0) == train_run(place, settings, 0).record.run
     assert {name: content for name, content in records(results).items() if made.run not in name} == before
     evaluate_run(place, made.run)
 
