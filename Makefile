@@ -66,7 +66,7 @@ smoke: .venv/demo.stamp
 schema: .venv/dev.stamp
 	$(BIN)/python scripts/build_schema.py
 
-# What the docs have from code and records: docs/cli.md, and the numbers in docs/reading.md.
+# What the docs have from code and records: docs/cli.md, and the marked blocks of other pages.
 docs: .venv/dev.stamp
 	$(BIN)/python scripts/build_docs.py
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,13 +25,13 @@ from thetarbm_cli.reporting.tables import assemble
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
-PAGES = ("reading", "reproduction", "fashion", "beyond")
+PAGES = ("reproduction", "fashion", "beyond")
 FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 
 # Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
-# <!-- evidence: NAME --> the evidence alone, <!-- table: NAME --> a table of the paper, and <!-- verdicts: all --> the
-# claims with their verdicts, <!-- verdicts: fashion --> those on rotated Fashion-MNIST.
-BLOCK = re.compile(r"(<!-- (reading|evidence|table|verdicts): ([a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+# <!-- table: NAME --> a table of the paper, and <!-- verdicts: all --> the claims with their verdicts,
+# <!-- verdicts: fashion --> those on rotated Fashion-MNIST.
+BLOCK = re.compile(r"(<!-- (reading|table|verdicts): ([a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def pages(results: Path = ROOT / "results") -> dict[Path, str]:
@@ -41,7 +42,16 @@ def pages(results: Path = ROOT / "results") -> dict[Path, str]:
 
 def filled(text: str, block: Callable[[str, str], str]) -> str:
     """A page with new text in every marked block; `block` gives it by kind and name."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{block(found[2], found[3])}\n\n{found[4]}", text)
+    return BLOCK.sub(lambda found: f"{found[1]}\n{wrapped(block(found[2], found[3]))}\n\n{found[4]}", text)
+
+
+def wrapped(text: str) -> str:
+    """Markdown with lines of at most 119 characters, tables and headings aside."""
+    lines = (
+        [line] if line.startswith(("|", "#")) else textwrap.wrap(line, 119, break_long_words=False) or [""]
+        for line in text.splitlines()
+    )
+    return "\n".join(part for line in lines for part in line)
 
 
 def block_maker(results: Path) -> Callable[[str, str], str]:
@@ -53,8 +63,6 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
     evidence = Evidence(collect(suite.cells("paper"), records), theory)
 
     def block(kind: str, name: str) -> str:
-        if kind == "evidence":
-            return evidence.of(name)
         if kind == "table":
             # Of several sources of the same data set, the first counts.
             built = {each.name: each for tables in reversed(report.tables.values()) for each in tables}
@@ -67,7 +75,8 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
         if name not in assumptions:
             sys.exit(f"a page asks for the assumption {name!r}, which the suite does not have")
         taken = assumptions[name]
-        return f"**Reading.** {taken.reading}\n\n**Why.** {taken.why}\n\n**Measured.** {evidence.of(name)}"
+        measured = f"\n\n**Measured.** {found}" if (found := evidence.of(name)) else ""
+        return f"**Reading.** {taken.reading} **Why.** {taken.why}{measured}"
 
     return block
 

@@ -51,8 +51,8 @@ SETTINGS = """\
 
 What `--set KEY=VALUE` of [`train`](#thetarbm-train) and [`perturb`](#thetarbm-perturb) may say, and `parameters` in a
 suite. A value is JSON where it can be, a plain word else; `null` is none. The meaning of each stands in the docstrings
-of `thetarbm_cli.models`, what speaks for the defaults in [reading.md](reading.md). The variance `tracked` is the
-TI-RBM's alone.
+of `thetarbm_cli.models`, the reasons for the defaults in [reproduction.md](reproduction.md). The variance `tracked` is
+the TI-RBM's alone.
 """
 
 # Values of the settings that are words.

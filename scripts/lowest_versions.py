@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
-# name, extras, the one bound
-REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=([0-9.]+)")
+# name, extras, the one bound, perhaps a marker
+REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=([0-9.]+)(;.*)?")
 
 
 def lowest(extras: list[str]) -> Iterator[str]:
@@ -26,7 +26,7 @@ def lowest(extras: list[str]) -> Iterator[str]:
         found = REQUIREMENT.fullmatch(requirement)
         if found is None:
             sys.exit(f"{requirement} in {PYPROJECT.name} has no lower bound of the form name>=version")
-        yield f"{found[1]}=={found[2]}"
+        yield f"{found[1]}=={found[2]}{found[3] or ''}"
 
 
 if __name__ == "__main__":

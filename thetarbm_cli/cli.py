@@ -93,7 +93,7 @@ class CommandGroup(click.Group):
 @click.command(
     cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "THETARBM"},
-    epilog="Exit codes: 0 done, 1 something failed, 2 wrong usage or input, 3 work is due, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 something failed, 2 wrong usage or input, 3 runs are missing, 130 interrupted.",
 )
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of prepared data [default: user cache].")
 @click.option("--results", type=click.Path(path_type=Path), help="Folder of runs and tables [default: ./results].")

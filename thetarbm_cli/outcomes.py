@@ -121,7 +121,7 @@ TABLES = {
             "list",
             (GAMMA_TRAIN, GAMMA_TEST),
             2,
-            "The paper gives these in its text, as about values.",
+            "The paper gives these values in its text, as approximate.",
         ),
         TableKind("ablation", "Ablations: what each reading of the paper is worth", "list"),
         TableKind(

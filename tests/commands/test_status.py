@@ -28,7 +28,7 @@ def test_every_cell_with_its_state_and_reason(thetarbm: Command, tmp_path: Path)
     ]
     text = thetarbm(*arguments, data_dir=empty)
     assert "theta/sparsity=0.3  0/2  stale     seed 0: algorithm version changed from 0 to 1\n" in text.out
-    assert text.err == "3 of 5 cells due\n"
+    assert text.err == "3 of 5 cells lack runs\n"
 
 
 def test_nothing_due_is_exit_code_0(thetarbm: Command, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_nothing_due_is_exit_code_0(thetarbm: Command, tmp_path: Path) -> None:
     cells = load_suite(path).cells("paper")
     save(tmp_path / "results", *(record_for(cells[0], seed, **NUMBERS) for seed in (0, 1)))
     done = thetarbm("status", "rbm/sparsity=0.3", "again", "--suite", str(path), data_dir=tmp_path / "empty")
-    assert (done.code, done.err) == (0, "nothing is due\n")
+    assert (done.code, done.err) == (0, "all runs are done\n")
 
 
 def test_a_failed_run_is_due_with_its_error(thetarbm: Command, tmp_path: Path) -> None:

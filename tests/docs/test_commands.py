@@ -51,6 +51,6 @@ def test_commands_in_the_docs_are_understood(page: Path, calls: list[tuple[str, 
             )
 
 
-def test_the_reading_shows_how_to_choose_otherwise() -> None:
-    (page,) = (page for page in PAGES if page.name == "reading.md")
+def test_the_reproduction_shows_how_to_choose_otherwise() -> None:
+    (page,) = (page for page in PAGES if page.name == "reproduction.md")
     assert len(commands(page)) >= 25

@@ -33,7 +33,7 @@ def test_the_pages_are_current(build_docs: ModuleType) -> None:
     made = build_docs.pages()
     assert set(made) == {
         DOCS.parent / "README.md",
-        *(DOCS / f"{name}.md" for name in ("cli", "reading", "reproduction", "fashion", "beyond")),
+        *(DOCS / f"{name}.md" for name in ("cli", "reproduction", "fashion", "beyond")),
     }
     assert outdated(made) == [], "run make docs"
 
@@ -63,21 +63,21 @@ def test_the_reference_has_every_command_and_option() -> None:
     )
 
 
-def test_every_assumption_is_on_the_page_of_the_reading_once() -> None:
-    text = (DOCS / "reading.md").read_text(encoding="utf-8")
+def test_every_assumption_is_on_the_page_once() -> None:
+    text = (DOCS / "reproduction.md").read_text(encoding="utf-8")
     shown = re.findall(r"<!-- reading: ([a-z-]+) -->", text)
     assert sorted(shown) == sorted(assumption.name for assumption in SUITE.assumptions)
     for assumption in SUITE.assumptions:
-        assert f"**Reading.** {assumption.reading}\n\n**Why.** {assumption.why}\n" in text
+        assert f"**Reading.** {assumption.reading} **Why.** {assumption.why} " in " ".join(text.split())
     # A block that is not closed would swallow the next one.
-    assert len(re.findall(r"<!-- (?:reading|evidence): [a-z-]+ -->", text)) == text.count("<!-- end -->")
+    assert len(re.findall(r"<!-- (?:reading|table): [a-z0-9-]+ -->", text)) == text.count("<!-- end -->")
 
 
 def test_numbers_come_from_the_records(build_docs: ModuleType, tmp_path: Path) -> None:
     (cell,) = (cell for cell in SUITE.cells("paper") if cell.name == "theta/sparsity=0.3")
     numbers = {"test_error_percent": 12.5, "gamma_train": 0.5, "gamma_test": 0.625}
     save(tmp_path, record_for(cell, **numbers), record_for(cell, seed=1, **{**numbers, "test_error_percent": 13.5}))
-    text = build_docs.pages(tmp_path)[DOCS / "reading.md"]
+    text = build_docs.pages(tmp_path)[DOCS / "reproduction.md"]
     lines = [line for line in text.splitlines() if line.startswith("| `theta/sparsity=0.3`")]
     assert lines
     for line in lines:
@@ -106,11 +106,11 @@ def test_tables_and_verdicts_come_from_the_records(build_docs: ModuleType, tmp_p
 
 
 def test_text_outside_the_blocks_stays(build_docs: ModuleType) -> None:
-    page = "before\n<!-- reading: a-b -->\nold\n<!-- end -->\nbetween\n<!-- evidence: c -->\n<!-- end -->\nafter\n"
+    page = "before\n<!-- reading: a-b -->\nold\n<!-- end -->\nbetween\n<!-- table: c -->\n<!-- end -->\nafter\n"
     made = build_docs.filled(page, lambda kind, name: f"{kind} of {name} \\1")
     assert made == (
         "before\n<!-- reading: a-b -->\n\nreading of a-b \\1\n\n<!-- end -->\nbetween\n"
-        "<!-- evidence: c -->\n\nevidence of c \\1\n\n<!-- end -->\nafter\n"
+        "<!-- table: c -->\n\ntable of c \\1\n\n<!-- end -->\nafter\n"
     )
     assert build_docs.filled(made, lambda kind, name: f"{kind} of {name} \\1") == made
 
@@ -118,10 +118,10 @@ def test_text_outside_the_blocks_stays(build_docs: ModuleType) -> None:
 def test_check_finds_a_page_that_is_not_current(
     build_docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for page in ("cli.md", "reading.md"):
+    for page in ("cli.md", "reproduction.md"):
         shutil.copy(DOCS / page, tmp_path / page)
     monkeypatch.setattr(build_docs, "REFERENCE", tmp_path / "cli.md")
-    monkeypatch.setattr(build_docs, "FILLED", (tmp_path / "reading.md",))
+    monkeypatch.setattr(build_docs, "FILLED", (tmp_path / "reproduction.md",))
     monkeypatch.setattr(sys, "argv", ["build_docs.py"])
     assert build_docs.main() == 0
     right = (tmp_path / "cli.md").read_bytes()

@@ -177,7 +177,7 @@ def _tell_due(session: Session, table: list[Row], as_json: bool, theory: str) ->
         for row in table:
             if row.state != "cached":
                 click.echo(f"{row.cell} seed {row.seed}: {row.reason}")
-        session.say(f"{len(due)} to run, {len(table) - len(due)} not")
+        session.say(f"{len(due)} runs to do, {sum(row.state == 'cached' for row in table)} done")
     return EXIT_WORK_DUE if due else 0
 
 

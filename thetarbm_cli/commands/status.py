@@ -31,7 +31,7 @@ def command(
 ) -> int:
     """Say of each cell whether it is done, missing, failed, stale or running, and why.
 
-    Exit code 3 if work is due. NAME is as for run.
+    Exit code 3 if runs are missing. NAME is as for run.
     """
     from thetarbm_cli.experiments.execution.plan import suite_status
     from thetarbm_cli.experiments.suite.loader import load_suite
@@ -48,5 +48,5 @@ def command(
         for cell in cells:
             reason = f"  {cell['reason']}" if cell["reason"] else ""
             click.echo(f"{cell['cell']:<{width}}  {cell['done']}/{cell['seeds']}  {cell['state']:<8}{reason}".rstrip())
-        session.say(f"{due} of {len(cells)} cells due" if due else "nothing is due")
+        session.say(f"{due} of {len(cells)} cells lack runs" if due else "all runs are done")
     return EXIT_WORK_DUE if due else 0

@@ -1,6 +1,6 @@
 """The evidence for each reading of the paper, from the records, by the numbers that the tables have.
 
-Which cells speak for or against a reading stands here; what they say is in the records. ``docs/reading.md`` shows it.
+Which cells tell what a reading is worth is declared here; ``docs/reproduction.md`` shows what their records say.
 """
 
 from __future__ import annotations
@@ -13,26 +13,23 @@ import pandas as pd
 
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, TABLES, variants_of
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, TABLES
 from thetarbm_cli.reporting.frame import Numbers
 from thetarbm_cli.reporting.render import MISSING, Marks, entry_text, markdown_grid
 from thetarbm_cli.reporting.tables import Entry
 
 SHOWN = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
 
-# The cells that tell what a reading is worth, by the name of the assumption in the suite.
+# The cells that tell what a reading is worth, beside Tables 1 to 3, by the name of the assumption in the suite.
 CELLS: dict[str, tuple[str, ...]] = {
-    "standardisation-floor": ("theta/sparsity=0.3", "ablation-floor/*"),
-    "dominant-orientation": ("theta/sparsity=0.3", "ablation-orientation/*"),
+    "standardisation-floor": ("ablation-floor/*",),
+    "dominant-orientation": ("ablation-orientation/*",),
     "tensor": ("theta/sparsity=0.3", "theta-full*"),
-    "sparsity": ("rbm/*", "theta/*", "ablation-sparsity-weight/*"),
-    "training": ("theta/sparsity=0.3", "ablation-epochs/*"),
-    "perturbation": ("theta/sparsity=0.3", "perturbation/n=1,p=0.1", "perturbation/n=4,p=0.4", "ablation-scope/*"),
-    "orbm-evaluation": ("rbm/*", "orbm/*"),
-    "tirbm": ("tirbm/*", "tirbm-reference*"),
+    "sparsity": ("ablation-sparsity-weight/*",),
+    "training": ("ablation-epochs/*",),
+    "perturbation": ("ablation-scope/*",),
+    "tirbm": ("tirbm-reference*",),
     "data": ("rbm/sparsity=0.3", "theta/sparsity=0.3"),
-    "controls": ("theta/sparsity=0.3", "pixels", "aligned-pixels"),
-    "mnist": ("mnist-*",),
 }
 
 
@@ -44,7 +41,7 @@ class Evidence:
     theory: TheoryRecord | None
 
     def of(self, name: str) -> str:
-        """Markdown on the reading of this name; a sentence if nothing was measured."""
+        """Write what was measured on the reading of this name as Markdown; empty if no run of the suite could tell."""
         if name == "rotation-operator":
             return self._rotations()
         if name == "data" and len(self.numbers) == 1:
@@ -84,24 +81,23 @@ def _nothing(name: str, numbers: Sequence[Numbers]) -> str:
     missing = list(dict.fromkeys(cell.experiment for cell in cells))
     if missing:
         return f"No records yet: `thetarbm run {' '.join(missing)}` makes them."
-    return "No run of the suite compares this with another reading."
+    return ""
 
 
 def _table(numbers: Numbers, patterns: Sequence[str]) -> str:
-    """A line for each cell that has a run, in the order of the patterns; the O-RBM has one for each evaluation."""
+    """A line for each cell that has a run, in the order of the patterns."""
     order = {cell.name: cell for pattern in patterns for cell in numbers.cells if _is_meant(cell, (pattern,))}
     lines = {}
     for cell in order.values():
         published_digits = TABLES[cell.tables[0]].published_digits if cell.tables else None
         activation = numbers.value(cell, "mean_activation").mean
-        for variant, words in variants_of(cell.model):
-            entries = [Entry(numbers.value(cell, measure, variant)) for measure in SHOWN]
-            if any(entry.value.values for entry in entries):
-                lines[f"`{cell.name}`{words}"] = [
-                    *(entry_text(entry, Marks(), published_digits) for entry in entries),
-                    MISSING if activation is None else f"{activation:.3f}",
-                    str(len(numbers.records[cell.name])),
-                ]
+        entries = [Entry(numbers.value(cell, measure)) for measure in SHOWN]
+        if any(entry.value.values for entry in entries):
+            lines[f"`{cell.name}`"] = [
+                *(entry_text(entry, Marks(), published_digits) for entry in entries),
+                MISSING if activation is None else f"{activation:.3f}",
+                str(len(numbers.records[cell.name])),
+            ]
     headings = [*(MEASURES[measure].heading for measure in SHOWN), "mean activation", "seeds"]
     return _grid(lines, headings, "cell")
 
