@@ -13,7 +13,7 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 # name, extras, the one bound, perhaps a marker
-REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=([0-9.]+)(;.*)?")
+REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?>=([0-9.]+)(?:;.*)?")
 
 
 def lowest(extras: list[str]) -> Iterator[str]:
@@ -26,8 +26,8 @@ def lowest(extras: list[str]) -> Iterator[str]:
         found = REQUIREMENT.fullmatch(requirement)
         if found is None:
             sys.exit(f"{requirement} in {PYPROJECT.name} has no lower bound of the form name>=version")
-        yield f"{found[1]}=={found[2]}{found[3] or ''}"
+        yield f"{found[1]}=={found[2]}"
 
 
 if __name__ == "__main__":
-    print("\n".join(lowest(sys.argv[1:])))
+    print("\n".join(dict.fromkeys(lowest(sys.argv[1:]))))
