@@ -97,6 +97,19 @@ def test_all_of_nothing_is_said(thetarbm: Command, tmp_path: Path) -> None:
     thetarbm("evaluate", "--all", "--json").assert_refused(str(tmp_path / "results"), "no finished run", "train")
 
 
+def test_all_prints_records_that_have_numbers_as_they_are(thetarbm: Command, evaluated: Path, tmp_path: Path) -> None:
+    shutil.copytree(evaluated, tmp_path / "results", ignore=shutil.ignore_patterns("*.npz", "*.lock"))
+    run = run_of(tmp_path / "results", "rbm")
+    metrics = record_of(tmp_path / "results", run)["metrics"]
+    rewrite(tmp_path / "results", run, {"metrics": {"svm": metrics["svm"]}})
+    outcome = thetarbm("evaluate", "--all", "--json", data_dir=tmp_path / "empty")
+    assert (outcome.code, outcome.err) == (0, "")
+    (row,) = (row for row in outcome.json["runs"] if row["run"] == run)
+    assert (row["test_error_percent"], row["gamma_test"]) == (metrics["svm"]["test_error_percent"], None)
+    # γ is measured for who asks for it by name, which needs the weights.
+    thetarbm("evaluate", run).assert_refused("weights", "train")
+
+
 def test_all_says_which_record_is_damaged(thetarbm: Command, evaluated: Path, tmp_path: Path) -> None:
     shutil.copytree(evaluated, tmp_path / "results")
     run = run_of(tmp_path / "results", "rbm")

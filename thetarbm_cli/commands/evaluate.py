@@ -12,6 +12,7 @@ from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 
 if TYPE_CHECKING:
+    from thetarbm_cli.experiments.runs.store import RunRecord
     from thetarbm_cli.experiments.runs.training import Workplace
 
 logger = logging.getLogger("thetarbm")
@@ -36,25 +37,28 @@ def command(
 ) -> int:
     """Measure runs: RBF-SVM test error (C = 10, γ = 0.02) and γ-score on train and test.
 
-    RUN is an id, the beginning of one, or the path of its folder. With --all, a run that cannot be measured is
-    passed over with a warning, and the exit code is 1.
+    RUN is an id, the beginning of one, or the path of its folder. With --all, runs that have numbers are printed from
+    their records, and others are measured; one that cannot be is passed over with a warning, and the exit code is 1.
     """
-    from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
+    from thetarbm_cli.experiments.runs.evaluation import DEFAULT_OFFSET, evaluate_run, summary
 
     place = session.workplace()
     if every == bool(runs):
         raise InputError("name the runs to evaluate, or use --all for every finished run")
-    names, damaged = trained_runs(place) if every else (named_runs(place, runs), 0)
+    chosen, damaged = trained_runs(place) if every else (named_runs(place, runs), 0)
+    # A run that was made for its error alone is complete, unless more is asked for.
+    as_recorded = every and not (force or grid_search) and offset == DEFAULT_OFFSET
     rows = []
-    for name in names:
+    for each in chosen:
         try:
             record, cached = evaluate_run(
                 place,
-                name,
+                each.run,
+                with_gamma=not (as_recorded and each.is_measured),
                 offset=offset,
                 search=grid_search,
                 force=force,
-                watch=lambda step, name=name: session.progress(f"{name}: {step}"),  # type: ignore[misc]
+                watch=lambda step, run=each.run: session.progress(f"{run}: {step}"),  # type: ignore[misc]
             )
         except ThetaRBMError as error:
             # On a full disk no other run could be recorded either.
@@ -68,27 +72,27 @@ def command(
     else:
         for row in rows:
             _show(row)
-    return 0 if len(rows) == len(names) + damaged else EXIT_FAILED
+    return 0 if len(rows) == len(chosen) + damaged else EXIT_FAILED
 
 
-def trained_runs(place: Workplace) -> tuple[list[str], int]:
-    """Ids of all runs that are done, and how many more have a record that cannot be used, with a warning for each."""
+def trained_runs(place: Workplace) -> tuple[list[RunRecord], int]:
+    """All runs that are done, and how many more have a record that cannot be used, with a warning for each."""
     folder = place.store.folder
     if not folder.is_dir():
         raise InputError(f"there are no runs: the folder {folder} does not exist; thetarbm train makes one")
     records = [place.store.load(run) for run in place.store.identifiers()]
-    names = [record.run for record in records if record is not None and record.state == "done"]
+    done = [record for record in records if record is not None and record.state == "done"]
     damaged = records.count(None)
-    if not names and not damaged:
+    if not done and not damaged:
         raise InputError(f"there is no finished run in {folder}; thetarbm train makes one")
-    return names, damaged
+    return done, damaged
 
 
-def named_runs(place: Workplace, names: tuple[str, ...]) -> list[str]:
-    """Ids of the runs that a user names; a wrong one is refused before any is measured."""
+def named_runs(place: Workplace, names: tuple[str, ...]) -> list[RunRecord]:
+    """The runs that a user names; a wrong one is refused before any is measured."""
     from thetarbm_cli.experiments.runs.recorded import checked_record
 
-    return [checked_record(place, place.store.find(name)).run for name in names]
+    return [checked_record(place, place.store.find(name)) for name in names]
 
 
 def _show(row: dict[str, Any]) -> None:
