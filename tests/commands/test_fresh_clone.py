@@ -40,17 +40,11 @@ def clone(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     (origin / "experiments.yaml").write_text(SMALL)
     monkeypatch.chdir(origin)
     results = origin / "results"
-    for arguments in (
-        ("run", *TINY),
-        PERTURB,
-        ("train", "--model", "orbm", "--profile", "tiny"),
-        ("evaluate", "--all"),
-    ):
+    train = ("train", "--model", "orbm", "--profile", "tiny")
+    for arguments in (("run", *TINY), PERTURB, train, ("evaluate", "--all"), ("tables", *TINY), ("figures", *TINY)):
         assert call(small_data, results, *arguments).code == 0
     for run in RunStore(results).identifiers():
         rewrite(results, run, {"weights_sha256": "0" * 64})
-    for arguments in (("tables", *TINY), ("figures", *TINY)):
-        assert call(small_data, results, *arguments).code == 0
     git(origin, "add", "-A")
     git(origin, "commit", "-qm", "results")
     git(tmp_path, "clone", "-q", str(origin), "clone")

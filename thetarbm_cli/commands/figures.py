@@ -73,8 +73,12 @@ def command(
     drawn, left_out = _draw(session, context, names, form)
     folder = out or session.results / "figures"
     files = {name: folder / f"{name}{context.suffix}.{form}" for name in drawn}
-    for name, (_, content) in drawn.items():
-        storage.write_bytes(files[name], content)
+    for name, (drawing, content) in drawn.items():
+        # A picture of the recorded weights is not replaced by one of others, or of fewer models.
+        if out is None and not drawing.recorded and files[name].is_file():
+            session.say(f"kept: {files[name]}: the recorded weights are not all here; --out FOLDER draws it anew")
+        else:
+            storage.write_bytes(files[name], content)
     for line in missing_lines(context, (drawing for drawing, _ in drawn.values())):
         session.say(line)
     if as_json:

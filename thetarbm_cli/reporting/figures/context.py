@@ -149,11 +149,13 @@ class Drawing:
     figure : matplotlib.figure.Figure
     cells : cells of the suite that it lacks the numbers of
     missing : anything else that it lacks
+    recorded : whether it shows what the records were measured with: all weights, and none that were made again here
     """
 
     figure: Any
     cells: tuple[Cell, ...] = ()
     missing: tuple[Missing, ...] = ()
+    recorded: bool = True
 
 
 def missing_lines(context: FigureContext, drawings: Iterable[Drawing]) -> list[str]:

@@ -40,11 +40,17 @@ NAMES = 0.9
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained model with the cell and the record that it belongs to."""
+    """A trained model with the cell and the record that it belongs to.
+
+    Attributes
+    ----------
+    recorded : whether its weights are the recorded ones of the cell's first run
+    """
 
     cell: Cell
     record: RunRecord
     model: RBM
+    recorded: bool
 
     @property
     def label(self) -> str:
@@ -59,6 +65,11 @@ class FittedModels:
     models: list[Fitted]
     cells: tuple[Cell, ...]
     missing: tuple[Missing, ...]
+
+    @property
+    def recorded(self) -> bool:
+        """Whether all models are there as they were recorded."""
+        return not self.missing and all(each.recorded for each in self.models)
 
 
 def draw_theta_filters(context: FigureContext) -> Drawing:
@@ -75,7 +86,7 @@ def draw_theta_filters(context: FigureContext) -> Drawing:
     angles = [f"φ = {360 * s / rotations:g}°" for s in range(rotations)]
     shades = show_tiles(axes, filters, FILTERS, [f"unit {unit}" for unit in units], angles)
     figure.colorbar(shades, ax=axes, label="weight / largest of the unit", ticks=[-1, 0, 1], aspect=40, pad=0.01)
-    return Drawing(figure)
+    return Drawing(figure, recorded=fitted.recorded)
 
 
 def draw_filters(context: FigureContext) -> Drawing:
@@ -90,7 +101,7 @@ def draw_filters(context: FigureContext) -> Drawing:
     for axes in panels.flat[len(fitted.models) :]:
         axes.set_axis_off()
     figure.colorbar(shades, ax=panels, label="weight / largest", ticks=[-1, 0, 1], pad=0.01)
-    return Drawing(figure, fitted.cells, fitted.missing)
+    return Drawing(figure, fitted.cells, fitted.missing, fitted.recorded)
 
 
 def draw_reconstructions(context: FigureContext) -> Drawing:
@@ -101,7 +112,7 @@ def draw_reconstructions(context: FigureContext) -> Drawing:
     figure = new_figure(PAGE, (PAGE - NAMES) / len(shown) * len(tiles) + 0.2, pictures=True)
     names = ["test image", *(each.label for each in fitted.models)]
     show_tiles(figure.subplots(), tiles, IMAGES, names, classes)
-    return Drawing(figure, fitted.cells, fitted.missing)
+    return Drawing(figure, fitted.cells, fitted.missing, fitted.recorded)
 
 
 def draw_samples(context: FigureContext) -> Drawing:
@@ -117,7 +128,7 @@ def draw_samples(context: FigureContext) -> Drawing:
     figure = new_figure(PAGE, (PAGE - NAMES) / len(STEPS) * len(tiles) + 0.2, pictures=True)
     names = [f"{steps} step{'' if steps == 1 else 's'}" for steps in STEPS]
     show_tiles(figure.subplots(), tiles, IMAGES, [each.label for each in fitted.models], names)
-    return Drawing(figure, fitted.cells, fitted.missing)
+    return Drawing(figure, fitted.cells, fitted.missing, fitted.recorded)
 
 
 def _fitted_models(context: FigureContext, cells: Sequence[Cell]) -> FittedModels:
@@ -152,7 +163,10 @@ def _fitted_models(context: FigureContext, cells: Sequence[Cell]) -> FittedModel
 
 def _load_model(context: FigureContext, cell: Cell, record: RunRecord) -> Fitted | None:
     try:
-        return Fitted(cell, record, recorded.model_of(context.place, record))
+        weights = recorded.weights_of(context.place, record)
+        first = context.numbers.records[cell.name][0]
+        as_recorded = weights.made_here is None and record is first
+        return Fitted(cell, record, recorded.fitted(context.place, record, weights), as_recorded)
     except InputError:
         return None
 
