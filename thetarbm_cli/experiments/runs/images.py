@@ -85,10 +85,9 @@ def load_data(
     Where a file of the user has moved, its prepared copy serves; `sha256` is the copy's, where it is known.
     """
     copy = prepared_copy(data_dir, settings, sha256)
-    if copy is not None:
-        learned = tested = load_prepared(copy)
-        if not Path(settings.source).is_file():
-            logger.info("there is no file %s: its prepared copy %s is used", settings.source, copy)
+    found = None if copy is None else _load_copy(copy, settings.source)
+    if found is not None:
+        learned = tested = found
     else:
         learned = tested = prepare(data_dir, settings.tested_on, settings.source, seed=settings.seed, progress=progress)
         if settings.tested_elsewhere:
@@ -125,6 +124,20 @@ def prepared_copy(data_dir: Path, settings: DataSettings, sha256: str | None = N
         found = ", ".join(entry["path"] for entry in copies)
         raise InputError(f"there is no file {source}, and several of this name were prepared ({found}): give its path")
     return Path(copies[0]["path"]) if copies else None
+
+
+def _load_copy(copy: Path, source: str) -> Prepared | None:
+    """The prepared copy of a user's file; None if it is damaged and the file itself is there to make it again."""
+    moved = not Path(source).is_file()
+    try:
+        found = load_prepared(copy)
+    except ThetaRBMError:
+        if moved:
+            raise
+        return None
+    if moved:
+        logger.info("there is no file %s: its prepared copy %s is used", source, copy)
+    return found
 
 
 def require_images(data_dir: Path, settings: DataSettings) -> None:
