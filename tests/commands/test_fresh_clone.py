@@ -16,7 +16,7 @@ import pytest
 from tests.docs.pages import ROOT, commands
 from tests.experiments.runs import Command, call, make_small_data, rewrite, run_of
 from tests.experiments.suites import SMALL
-from thetarbm_cli.data.fashion import find_fashion
+from thetarbm_cli.data.sources.fashion import find_fashion
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.store import RunStore
 
