@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
+from tests.experiments.suites import metrics_of
 from thetarbm_cli.experiments.runs import measuring
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, SVMSettings
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -160,8 +161,7 @@ def test_grid_search_is_recorded_and_cached(
     row = thetarbm("evaluate", theta, "--grid-search", "--json").json["runs"][0]
     record = RunStore(results).load(theta)
     assert record is not None
-    assert record.metrics is not None
-    found = record.metrics["grid_search"]
+    found = metrics_of(record)["grid_search"]
     assert row["grid_search"] == found
     assert [(point["C"], point["gamma"]) for point in found["grid"]] == [(1, 0.02), (1, 0.08), (30, 0.02), (30, 0.08)]
     assert thetarbm("evaluate", theta, "--grid-search", "--json").json["runs"][0]["cached"] is True

@@ -13,6 +13,7 @@ import pytest
 
 from tests.docs.pages import DOCS, blocks
 from tests.experiments.runs import call, finish, spawn
+from tests.experiments.suites import metrics_of
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.registry import MODELS
 
@@ -74,7 +75,7 @@ def test_the_examples_run_block_by_block(folder: Path) -> None:
     for run in store.identifiers():
         record = store.load(run)
         if record is not None and record.settings.data.train == 300:
-            gammas[record.settings.model] = (record.metrics or {})["gamma"]["test"]["mean"]
+            gammas[record.settings.model] = metrics_of(record)["gamma"]["test"]["mean"]
     assert gammas["averaged"] > gammas["rbm"]
     printed = printed[4:]
     assert "digits" in printed[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from thetarbm_cli.experiments.runs.fields import SuitePart
+from thetarbm_cli.experiments.runs.fields import MetricsPart, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
@@ -90,7 +90,7 @@ def record_for(cell: Cell, seed: int = 0, *, source: str = "generated", **number
         history=[],
         timings={"train_seconds": 1.0},
         peak_memory_megabytes=1.0,
-        metrics=metrics(**numbers),
+        metrics=MetricsPart.model_validate(metrics(**numbers)),
         cells=[f"{cell.name}@{cell.profile}"],
         suite=SUITE,
     )
@@ -108,6 +108,11 @@ def metrics(**numbers: float) -> dict[str, Any]:
         else:
             target.setdefault("gamma", {"offset": 20.0})[name.removeprefix("gamma_")] = {"mean": number}
     return {**aligned, **({"unaligned": unaligned} if unaligned else {})}
+
+
+def metrics_of(record: RunRecord) -> dict[str, Any]:
+    """What was measured on a run, as its file has it."""
+    return record.metrics.model_dump() if record.metrics else {}
 
 
 def save(results: Path, *records: RunRecord) -> None:

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import Command, files_in, place_of, record_of, rewrite, run_of, train
-from tests.experiments.suites import write_suite
+from tests.experiments.suites import metrics_of, write_suite
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.data.sources.user_npz import read_untrusted
 from thetarbm_cli.experiments.execution.dask import _store
-from thetarbm_cli.experiments.runs.evaluation import evaluate_run, gamma_at
+from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.recorded import model_of
 from thetarbm_cli.experiments.runs.settings import resolve, run_id
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -87,7 +87,7 @@ def test_whoever_measures_with_other_weights_is_told_and_the_numbers_say_so(thet
     assert records(clone) == before
     (later,) = store._later(store.load(run)).measurements  # type: ignore[arg-type]
     assert later.weights.sha256 != "0" * 64
-    assert list(later.metrics) == ["gamma_offsets"]
+    assert list(later.metrics.model_dump()) == ["gamma_offsets"]
     # Measured again by force, the record itself says that its numbers come from other weights.
     assert "made here" in thetarbm("evaluate", run, "--force").err
     record = record_of(clone, run)
@@ -109,11 +109,11 @@ def test_further_measures_are_kept_beside_the_record_and_read_with_it(
     assert thetarbm("evaluate", run, "--offset", "5", "--json").json["runs"][0] == {**first, "cached": True}
     record = RunStore(results).load(run)
     assert record is not None
-    assert record.metrics is not None
-    assert (record.metrics["svm"], record.metrics["gamma"]) == (own["svm"], own["gamma"])
-    for metrics in (record.metrics, record.metrics["unaligned"]):
+    found = metrics_of(record)
+    assert (found["svm"], found["gamma"]) == (own["svm"], own["gamma"])
+    for metrics in (found, found["unaligned"]):
         assert [entry["offset"] for entry in metrics["gamma_offsets"]] == [5.0, 7.0]
-        assert set(gamma_at(metrics, 5.0)) == {"offset", "train", "test"}
+        assert set(metrics["gamma_offsets"][0]) == {"offset", "train", "test"}
 
 
 def test_the_suite_is_satisfied_by_what_is_kept_beside_a_record(thetarbm: Command, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_force_keeps_the_old_record_and_is_no_record_itself(
     assert store.identifiers() == RunStore(evaluated).identifiers()
     # All that the record had is measured again, the further offset included.
     if command == "evaluate":
-        assert gamma_at(record_of(results, run)["metrics"], 5.0)
+        assert [each["offset"] for each in record_of(results, run)["metrics"]["gamma_offsets"]] == [5.0]
 
 
 def test_a_run_that_fails_when_weights_are_made_again_keeps_its_record(
@@ -191,7 +191,7 @@ def test_a_worker_without_the_folder_adds_to_a_record_and_never_replaces_it(
     record = RunStore(clone).load(run)
     assert record is not None
     assert record.metrics is not None
-    assert gamma_at(record.metrics, 5.0)
+    assert record.metrics.score(5.0, "train") is not None
     assert RunStore(clone).load_weights(record) is not None
     _store(place_of(small_data, clone), text, weights, force=True)
     assert record_of(clone, run) == record_of(away, run)

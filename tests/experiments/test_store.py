@@ -16,6 +16,7 @@ from tests.experiments.runs import record_of, rewrite, run_of
 from thetarbm_cli import storage
 from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.runs.fields import MetricsPart
 from thetarbm_cli.experiments.runs.store import RunStore
 
 ARRAYS = {"weights": np.arange(6, dtype=np.float32).reshape(2, 3), "hidden_bias": np.zeros(2, dtype=np.float32)}
@@ -67,9 +68,8 @@ def test_values_of_many_units_take_one_line_of_the_record(store: RunStore, theta
     assert record is not None
     random = np.random.default_rng(0)
     units = {role: [round(float(value), 6) for value in random.random(500)] for role in ("train", "test")}
-    full = record.model_copy(
-        update={"metrics": {"gamma": {"offset": 20.0, **{role: {"per_unit": units[role]} for role in units}}}}
-    )
+    metrics = {"gamma": {"offset": 20.0, **{role: {"per_unit": units[role]} for role in units}}}
+    full = record.model_copy(update={"metrics": MetricsPart.model_validate(metrics)})
     store.save(full)
     assert store.load(theta) == full
     text = store.path(theta).joinpath("run.json").read_text()

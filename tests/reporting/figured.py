@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.experiments.suites import record_for, save
+from tests.experiments.suites import metrics_of, record_for, save
+from thetarbm_cli.experiments.runs.fields import MetricsPart
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -51,7 +52,7 @@ def records(cells: list[Cell], seeds: int = SEEDS) -> list[RunRecord]:
         for seed in range(seeds if cell.most_seeds is None else min(seeds, cell.most_seeds)):
             record = record_for(cell, seed)
             known = made.get(record.run)
-            metrics = {**_metrics(cell, seed), **(known.metrics or {} if known else {})}
+            metrics = {**_metrics(cell, seed), **(metrics_of(known) if known else {})}
             if cell.model == "orbm":
                 metrics["unaligned"] = _metrics(cell, seed, aligned=False)
             if cell.offsets:
@@ -59,7 +60,9 @@ def records(cells: list[Cell], seeds: int = SEEDS) -> list[RunRecord]:
                 if cell.model == "orbm":
                     metrics["unaligned"]["gamma_offsets"] = _offsets(cell, seed, aligned=False)
             history = known.history if known else history_of(cell, seed)
-            made[record.run] = record.model_copy(update={"metrics": metrics, "history": history})
+            made[record.run] = record.model_copy(
+                update={"metrics": MetricsPart.model_validate(metrics), "history": history}
+            )
     return list(made.values())
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from tests.experiments.suites import record_for
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
+from thetarbm_cli.experiments.runs.fields import MetricsPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -30,6 +31,8 @@ def measured(cell: Cell | str, seed: int = 0, **changes: Any) -> RunRecord:
         gamma_train=0.25,
         gamma_test=0.5,
     )
+    if "metrics" in changes:
+        changes["metrics"] = MetricsPart.model_validate(changes["metrics"])
     return record.model_copy(update=changes)
 
 

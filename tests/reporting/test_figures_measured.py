@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.experiments.suites import metrics_of
 from tests.reporting.figured import (
     SEEDS,
     UNITS,
@@ -130,7 +131,7 @@ def test_confusion_matrices_are_shares_of_the_true_class(context: FigureContext)
     for axes, row in zip(panels, ROWS, strict=True):
         model, _, evaluation = row.partition(", ")
         records = context.numbers.records[f"{EXPERIMENTS[model]}/sparsity=0.3"]
-        metrics = [record.metrics or {} for record in records]
+        metrics = [metrics_of(record) for record in records]
         if evaluation == "not aligned":
             metrics = [each["unaligned"] for each in metrics]
         total = sum(np.array(each["svm"]["confusion"]) for each in metrics)

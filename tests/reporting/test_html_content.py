@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.figured import draw
 from tests.reporting.pages import few_figures, two_figures
+from thetarbm_cli.experiments.runs.fields import MetricsPart
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
@@ -77,7 +78,7 @@ def test_commands_name_what_is_not_the_default(tmp_path: Path, suite: Path) -> N
 
 
 def test_a_run_without_all_its_measures_does_not_count(tmp_path: Path, suite: Path) -> None:
-    recorded(suite, tmp_path, 0, metrics={"svm": {"test_error_percent": 15.0}})
+    recorded(suite, tmp_path, 0, metrics=MetricsPart.model_validate({"svm": {"test_error_percent": 15.0}}))
     content = gather(tmp_path, suite, "paper")
     cells = {each.cell.name: each for each in reruns(content, content.report.numbers[0])}
     assert cells["rbm/sparsity=0.3"].count == "0 of 2"

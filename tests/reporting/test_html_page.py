@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.experiments.suites import record_for, save, write_suite
+from tests.experiments.suites import metrics_of, record_for, save, write_suite
 from tests.reporting.numbers import CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
 from thetarbm_cli.experiments.suite_file import shipped_path
@@ -116,8 +116,7 @@ def test_a_number_tells_its_runs_and_seeds(page: Node) -> None:
     runs = page.one("div", id=cell.one("button").attributes["aria-describedby"])
     assert "hidden" in runs.attributes
     assert [item.words for item in runs.all("li")] == [
-        f"seed {record.seed}: {record.metrics['svm']['test_error_percent']:.10g} {record.run}"  # type: ignore[index]
-        for record in made
+        f"seed {record.seed}: {metrics_of(record)['svm']['test_error_percent']:.10g} {record.run}" for record in made
     ]
 
 

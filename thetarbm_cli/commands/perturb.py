@@ -158,7 +158,8 @@ def _recorded(place: Workplace, run: PlannedRun) -> tuple[str, float]:
     record = place.store.load(run.run)
     assert record is not None
     assert record.metrics is not None
-    return run.run, record.metrics["svm"]["test_error_percent"]
+    assert record.metrics.svm is not None
+    return run.run, record.metrics.svm.test_error_percent
 
 
 def _show(table: dict[str, Any], suite: list[Cell], n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:

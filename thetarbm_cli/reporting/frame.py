@@ -36,7 +36,7 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel
 
-from thetarbm_cli.experiments.runs.fields import Measured, MetricsPart
+from thetarbm_cli.experiments.runs.fields import Measured
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, DataSettings, Perturbation, SVMSettings
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
@@ -125,7 +125,8 @@ def _settings(record: RunRecord) -> dict[str, Any]:
 
 def _numbers(record: RunRecord) -> Iterator[Measured]:
     """All numbers of a record: measures, the last epoch, time and memory."""
-    yield from MetricsPart.model_validate(record.metrics or {}).numbers()
+    if record.metrics is not None:
+        yield from record.metrics.numbers()
     for measure in ("reconstruction_error", "mean_activation"):
         if record.history:
             yield Measured(measure, DEFAULT, record.history[-1][measure])

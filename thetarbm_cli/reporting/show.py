@@ -46,9 +46,8 @@ Show = Callable[[str], str]
 
 def summarise(store: RunStore, record: RunRecord, suite: Suite) -> dict[str, Any]:
     """Gather what ``show --json`` prints about a run."""
-    settings, metrics = record.settings, record.metrics or {}
+    settings, metrics = record.settings, record.metrics or MetricsPart()
     cells = cells_of(record, suite)
-    numbers = MetricsPart.model_validate(metrics).numbers()
     folder = store.path(record.run)
     return {
         "run": record.run,
@@ -68,9 +67,9 @@ def summarise(store: RunStore, record: RunRecord, suite: Suite) -> dict[str, Any
             "images": {name: getattr(settings.data, name) for name in ("train", "valid", "test")},
         },
         "cells": list(dict.fromkeys([*(f"{cell.name}@{cell.profile}" for cell in cells), *record.cells])),
-        "metrics": [_number(number, cells) for number in numbers if number.measure in SHOWN],
-        "dead_units": metrics.get("gamma", {}).get("test", {}).get("dead_units"),
-        "grid_search": metrics.get("grid_search"),
+        "metrics": [_number(number, cells) for number in metrics.numbers() if number.measure in SHOWN],
+        "dead_units": metrics.gamma.test.dead_units if metrics.gamma and metrics.gamma.test else None,
+        "grid_search": metrics.grid_search.model_dump() if metrics.grid_search else None,
         "epochs": len(record.history),
         "history": {curve: [epoch[curve] for epoch in record.history if curve in epoch] for curve in CURVES},
         "timings": record.timings,

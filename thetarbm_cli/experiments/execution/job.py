@@ -13,11 +13,12 @@ from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_
 from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.environment import describe_environment
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
-from thetarbm_cli.experiments.runs.fields import SuitePart
+from thetarbm_cli.experiments.runs.fields import MetricsPart, SuitePart
 from thetarbm_cli.experiments.runs.images import described_data
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.runs.training import Workplace, seeds_by_axis, train_run
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST
 
 logger = logging.getLogger("thetarbm")
 
@@ -81,14 +82,14 @@ def run_job(place: Workplace, job: Job) -> Outcome:
         message, kind = format_error(error), type(error)
         trace = None if isinstance(error, ThetaRBMError) else traceback.format_exc()
     else:
-        metrics = record.metrics or {}
+        metrics = record.metrics or MetricsPart()
         return Outcome(
             "cached" if trained.cached and measured else "done",
             run,
             None,
             time.perf_counter() - started,
-            metrics["svm"]["test_error_percent"],
-            metrics.get("gamma", {}).get("test", {}).get("mean"),
+            metrics.value(ERROR),
+            metrics.value(GAMMA_TEST),
         )
     # Out here the error is gone, and with it the arrays that it held: if memory ran out, there is some again.
     failed = record_failure(place, job, message, kind)

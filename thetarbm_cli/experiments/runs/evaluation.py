@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.experiments.runs.fields import EnvironmentPart, WeightsPart
+from thetarbm_cli.experiments.runs.fields import EnvironmentPart, MeasuredPart, MetricsPart, WeightsPart
 from thetarbm_cli.experiments.runs.measuring import Subject, Watch, measure_error, measure_gamma, unwatched
 from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, fitted, weights_of
 from thetarbm_cli.experiments.runs.store import Measurement, RunRecord, joined
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.models.oriented import OrientedRBM
+from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED, column_name
 
 # Δ of the γ-score in the tables.
 DEFAULT_OFFSET = 20.0
@@ -33,11 +34,10 @@ class Due:
     def __bool__(self) -> bool:
         return self.svm or bool(self.gamma) or self.search
 
-    def with_all_of(self, metrics: dict[str, Any]) -> Due:
+    def with_all_of(self, metrics: MetricsPart) -> Due:
         """These measures, and all that the metrics have."""
-        scores = [metrics.get("gamma", {}), *metrics.get("gamma_offsets", [])]
-        pairs = [(score["offset"], role) for score in scores for role in ("train", "test") if role in score]
-        search = self.search or "grid_search" in metrics
+        pairs = [(score.offset, role) for score in metrics.scores() for role in ("train", "test") if score.of(role)]
+        search = self.search or metrics.grid_search is not None
         return Due(svm=True, gamma=tuple(dict.fromkeys((*self.gamma, *pairs))), search=search)
 
 
@@ -83,13 +83,13 @@ def evaluate_run(
         If the run failed, is of another algorithm, its weights are missing, or an offset is out of range.
     """
     record = checked_record(place, run)
-    if not force and not _due(record.metrics or {}, offset if with_gamma else None, more_offsets, search):
+    if not force and not _due(record.metrics, offset if with_gamma else None, more_offsets, search):
         return record, True
     with place.store.locked(run):
         # Another process may have measured it meanwhile.
         record = checked_record(place, run)
-        had = record.metrics or {}
-        due = _due({} if force else had, offset if with_gamma else None, more_offsets, search)
+        had = record.metrics or MetricsPart()
+        due = _due(None if force else had, offset if with_gamma else None, more_offsets, search)
         if force:
             due = due.with_all_of(had)
         if not due:
@@ -102,12 +102,11 @@ def evaluate_run(
         model = fitted(place, record, weights)
         subject = Subject(record, model, data_of(place, record), select_backend(place.backend_name), watch)
         started = time.perf_counter()
-        metrics: dict[str, Any] = {}
-        _measure(subject, due, metrics)
+        found = _measure(subject, due)
         if isinstance(model, OrientedRBM):
             model.set_params(align=False)
-            metrics["unaligned"] = {}
-            _measure(subject, replace(due, search=False), metrics["unaligned"])
+            found["unaligned"] = _measure(subject, replace(due, search=False))
+        metrics = MetricsPart.model_validate(found)
         seconds = round(time.perf_counter() - started, 3)
         if record.is_measured and not force:
             used = weights.made_here or WeightsPart(
@@ -126,70 +125,71 @@ def evaluate_run(
         return record, False
 
 
-def gamma_at(metrics: dict[str, Any], offset: float = DEFAULT_OFFSET) -> dict[str, Any]:
-    """The γ-scores of a record's metrics for one Δ, by the role of the images; empty if there is none."""
-    known = [metrics.get("gamma", {}), *metrics.get("gamma_offsets", [])]
-    return next((each for each in known if each.get("offset") == offset), {})
-
-
 def is_measured(
-    metrics: dict[str, Any] | None, with_gamma: bool, more_offsets: Sequence[float] = (), offset: float = DEFAULT_OFFSET
+    metrics: MetricsPart | None, with_gamma: bool, more_offsets: Sequence[float] = (), offset: float = DEFAULT_OFFSET
 ) -> bool:
     """Whether metrics have the numbers that are asked for."""
-    return not _due(metrics or {}, offset if with_gamma else None, more_offsets, search=False)
+    return not _due(metrics, offset if with_gamma else None, more_offsets, search=False)
 
 
-def _due(metrics: dict[str, Any], offset: float | None, more_offsets: Sequence[float], search: bool) -> Due:
+def _due(metrics: MetricsPart | None, offset: float | None, more_offsets: Sequence[float], search: bool) -> Due:
     """What the metrics lack."""
+    known = metrics or MetricsPart()
     wanted = [] if offset is None else [(offset, "train"), (offset, "test")]
     wanted += [(more, "train") for more in more_offsets if more != offset]
     return Due(
-        svm="svm" not in metrics,
-        gamma=tuple((delta, role) for delta, role in wanted if role not in gamma_at(metrics, delta)),
-        search=search and "grid_search" not in metrics,
+        svm=known.svm is None,
+        gamma=tuple((delta, role) for delta, role in wanted if known.score(delta, role) is None),
+        search=search and known.grid_search is None,
     )
 
 
-def _measure(subject: Subject, due: Due, metrics: dict[str, Any]) -> None:
-    """Measure what is due into the metrics, γ first: it refuses a wrong offset at once."""
+def _measure(subject: Subject, due: Due) -> dict[str, Any]:
+    """Measure what is due, γ first: it refuses a wrong offset at once. Only the tables' Δ keeps its values per unit."""
+    metrics: dict[str, Any] = {}
+    scores: dict[float, dict[str, Any]] = {}
     for offset, role in due.gamma:
-        _keep_gamma(metrics, offset, role, measure_gamma(subject, role, offset))
+        score = measure_gamma(subject, role, offset)
+        if offset != DEFAULT_OFFSET:
+            del score["per_unit"]
+        scores.setdefault(offset, {"offset": offset})[role] = score
+    if DEFAULT_OFFSET in scores:
+        metrics["gamma"] = scores.pop(DEFAULT_OFFSET)
+    if scores:
+        metrics["gamma_offsets"] = [scores[offset] for offset in sorted(scores)]
     if due.svm or due.search:
         metrics.update(measure_error(subject, own_pair=due.svm, search=due.search))
-
-
-def _keep_gamma(metrics: dict[str, Any], offset: float, role: str, score: dict[str, Any]) -> None:
-    """Lay a γ-score into the metrics; only the tables' Δ keeps its values per unit."""
-    if offset == DEFAULT_OFFSET:
-        metrics["gamma"] = {**metrics.get("gamma", {}), "offset": offset, role: score}
-        return
-    short = {name: value for name, value in score.items() if name != "per_unit"}
-    entry = {"offset": offset, **gamma_at(metrics, offset), role: short}
-    others = [each for each in metrics.get("gamma_offsets", []) if each["offset"] != offset]
-    metrics["gamma_offsets"] = sorted([*others, entry], key=lambda each: float(each["offset"]))
+    return metrics
 
 
 def summary(record: RunRecord, cached: bool, offset: float = DEFAULT_OFFSET) -> dict[str, Any]:
     """The main numbers of a measured run, as ``evaluate --json`` gives them."""
-    metrics = record.metrics or {}
-    gamma = gamma_at(metrics, offset)
+    metrics = record.metrics
+    assert metrics is not None
+    tested = metrics.score(offset, "test")
     row: dict[str, Any] = {
         "run": record.run,
         "model": record.settings.model,
         "sparsity": record.parameters.get("sparsity"),
         "seed": record.seed,
-        "test_error_percent": metrics["svm"]["test_error_percent"],
-        "gamma_train": gamma.get("train", {}).get("mean"),
-        "gamma_test": gamma.get("test", {}).get("mean"),
+        **_main_numbers(metrics, offset, DEFAULT),
         "gamma_offset": offset,
-        "dead_units": gamma.get("test", {}).get("dead_units"),
+        "dead_units": tested.dead_units if tested else None,
         "cached": cached,
     }
-    if "unaligned" in metrics:
-        other = metrics["unaligned"]
-        row["test_error_percent_unaligned"] = other["svm"]["test_error_percent"]
-        row["gamma_train_unaligned"] = gamma_at(other, offset).get("train", {}).get("mean")
-        row["gamma_test_unaligned"] = gamma_at(other, offset).get("test", {}).get("mean")
-    if "grid_search" in metrics:
-        row["grid_search"] = metrics["grid_search"]
+    if metrics.unaligned is not None:
+        row |= _main_numbers(metrics.unaligned, offset, NOT_ALIGNED)
+    if metrics.grid_search is not None:
+        row["grid_search"] = metrics.grid_search.model_dump()
     return row
+
+
+def _main_numbers(measured: MeasuredPart, offset: float, variant: str) -> dict[str, float | None]:
+    """The error, and γ for one Δ, under the names that JSON outputs have."""
+    assert measured.svm is not None
+    train, test = (measured.score(offset, role) for role in ("train", "test"))
+    return {
+        column_name(ERROR, variant): measured.svm.test_error_percent,
+        column_name(GAMMA_TRAIN, variant): train.mean if train else None,
+        column_name(GAMMA_TEST, variant): test.mean if test else None,
+    }

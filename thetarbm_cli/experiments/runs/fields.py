@@ -7,9 +7,21 @@ and figures can rely on it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from thetarbm_cli.outcomes import DEFAULT, ERROR, NOT_ALIGNED
 
@@ -30,9 +42,30 @@ NEVER_NULL = AfterValidator(_refuse_null)
 
 
 class Part(BaseModel):
-    """A part of a record."""
+    """A part of a record; written again, it has what it was made from, in the same order, and nothing else."""
 
     model_config = ConfigDict(extra="allow", strict=True)
+
+    _order: tuple[str, ...] = PrivateAttr(())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _keep_order(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        part = handler(value)
+        if isinstance(value, dict):
+            part._order = tuple(value)
+        return part
+
+    @model_serializer(mode="wrap")
+    def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content = handler(self)
+        return {name: content[name] for name in self._order}
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what two parts hold, in whichever order."""
+        return isinstance(other, type(self)) and self.model_dump() == other.model_dump()
+
+    __hash__ = None  # type: ignore[assignment]  # It can be changed.
 
 
 class ImagesPart(Part):
@@ -122,6 +155,10 @@ class GammaPart(Part):
     train: Annotated[ScorePart | None, NEVER_NULL] = None
     test: Annotated[ScorePart | None, NEVER_NULL] = None
 
+    def of(self, role: str) -> ScorePart | None:
+        """The score on the images of a role, train or test."""
+        return self.train if role == "train" else self.test
+
 
 class Measured(NamedTuple):
     """A number of a record: which measure, in which evaluation, and for γ at which Δ in degrees."""
@@ -139,12 +176,20 @@ class MeasuredPart(Part):
     gamma: Annotated[GammaPart | None, NEVER_NULL] = None
     gamma_offsets: list[GammaPart] = []
 
+    def scores(self) -> list[GammaPart]:
+        """The γ-scores of every Δ that was measured."""
+        return [*([self.gamma] if self.gamma else []), *self.gamma_offsets]
+
+    def score(self, offset: float, role: str) -> ScorePart | None:
+        """The γ-score for one Δ on the images of a role."""
+        return next((gamma.of(role) for gamma in self.scores() if gamma.offset == offset), None)
+
     def numbers(self, variant: str = DEFAULT) -> Iterator[Measured]:
         """Give each number that was measured, by the names in `outcomes.MEASURES`."""
         if self.svm is not None:
             yield Measured(ERROR, variant, self.svm.test_error_percent)
         for role in ("train", "test"):
-            score: ScorePart | None = getattr(self.gamma, role, None)
+            score = self.gamma.of(role) if self.gamma else None
             if self.gamma is None or score is None or score.mean is None:
                 continue
             yield Measured(f"gamma_{role}", variant, score.mean, self.gamma.offset)
@@ -171,6 +216,11 @@ class MetricsPart(MeasuredPart):
             yield Measured("search_gamma", variant, self.grid_search.gamma)
         if self.unaligned is not None:
             yield from self.unaligned.numbers(NOT_ALIGNED)
+
+    def value(self, measure: str, variant: str = DEFAULT) -> float | None:
+        """One number by its name; None if it was not measured."""
+        wanted = (measure, variant)
+        return next((each.value for each in self.numbers() if (each.measure, each.variant) == wanted), None)
 
 
 class CheckPart(Part):

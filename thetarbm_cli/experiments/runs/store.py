@@ -66,7 +66,7 @@ class RunRecord(BaseModel):
     timings: dict[str, Number]
     peak_memory_megabytes: Number
     weights_sha256: str | None = None
-    metrics: Annotated[dict[str, Any] | None, of_kind(MetricsPart | None)] = None
+    metrics: MetricsPart | None = None
     cells: list[str] = []
     # Since then; left out where there is nothing to say, as in older records.
     suite: SuitePart | None = None
@@ -98,7 +98,7 @@ class Measurement(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    metrics: Annotated[dict[str, Any], of_kind(MetricsPart)]
+    metrics: MetricsPart
     weights: WeightsPart
     seconds: Number
 
@@ -183,7 +183,7 @@ class RunStore:
         record = self._load_own(run)
         if record is None or not record.is_measured:
             return record
-        metrics = record.metrics or {}
+        metrics = record.metrics or MetricsPart()
         for later in self._later(record).measurements:
             metrics = joined(metrics, later.metrics)
         return record.model_copy(update={"metrics": metrics})
@@ -363,12 +363,16 @@ class RunStore:
                 )
 
 
-def joined(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+def joined(own: MetricsPart, later: MetricsPart) -> MetricsPart:
     """Metrics of a record together with those of a later measurement; its own numbers come first."""
+    return MetricsPart.model_validate(_joined(own.model_dump(), later.model_dump()))
+
+
+def _joined(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     metrics = {**later, **own}
     for name in ("gamma", "unaligned"):
         if name in own and name in later:
-            metrics[name] = joined(own[name], later[name])
+            metrics[name] = _joined(own[name], later[name])
     by_offset: dict[float, dict[str, Any]] = {}
     for entry in (*own.get("gamma_offsets", []), *later.get("gamma_offsets", [])):
         by_offset[entry["offset"]] = {**entry, **by_offset.get(entry["offset"], {})}

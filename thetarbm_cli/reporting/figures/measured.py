@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thetarbm_cli.experiments.runs.fields import MeasuredPart, MetricsPart
+from thetarbm_cli.experiments.runs.fields import MeasuredPart
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED
 from thetarbm_cli.reporting.figures.context import Drawing, Evaluation, FigureContext, evaluations, nothing_measured
@@ -173,7 +173,7 @@ def _unit_gammas(context: FigureContext, each: Evaluation) -> list[float]:
 def _measured(context: FigureContext, each: Evaluation) -> list[MeasuredPart]:
     """List what was measured in one evaluation of a cell's runs, seeds ascending."""
     records = context.numbers.records.get(each.cell.name, [])
-    parts = [MetricsPart.model_validate(record.metrics or {}) for record in records]
+    parts = [record.metrics for record in records if record.metrics is not None]
     if each.variant == NOT_ALIGNED:
         return [part.unaligned for part in parts if part.unaligned is not None]
     return [*parts]
