@@ -192,7 +192,7 @@ def test_record_with_other_settings_than_its_id_says_is_not_measured(
         {"settings": record.settings.model_copy(update={"model": "cnn"})},
     ):
         RunStore(tmp_path / "results").save(record.model_copy(update=changes))
-        thetarbm("evaluate", run).assert_refused(run, "id")
+        thetarbm("evaluate", run).assert_refused(run, "its id")
 
 
 # -- suites --------------------------------------------------------------------------------------------------
