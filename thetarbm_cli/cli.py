@@ -13,9 +13,11 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from thetarbm_cli import __version__
+from thetarbm_cli import __version__, followup
+from thetarbm_cli.commands.session import Session, UserPath
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError
 
 logger = logging.getLogger("thetarbm")
@@ -95,8 +97,8 @@ class CommandGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "THETARBM"},
     epilog="Exit codes: 0 done, 1 something failed, 2 wrong usage or input, 3 runs are missing, 130 interrupted.",
 )
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of prepared data [default: user cache].")
-@click.option("--results", type=click.Path(path_type=Path), help="Folder of runs and tables [default: ./results].")
+@click.option("--data-dir", type=UserPath(), help="Folder of prepared data [default: user cache].")
+@click.option("--results", type=UserPath(), help="Folder of runs and tables [default: ./results].")
 @click.option(
     "--backend",
     type=click.Choice(["auto", "numpy", "cupy"]),
@@ -122,10 +124,20 @@ def root(
 
     Every global option has a variable: --data-dir is THETARBM_DATA_DIR, and so on.
     """
-    from thetarbm_cli.commands.session import Session
-
     logger.setLevel(logging.WARNING if quiet else logging.INFO)
     ctx.obj = Session.open(data_dir, results, backend, threads, quiet)
+    ctx.with_resource(followup.repeating(followup.CallOptions(_given_words(ctx))))
+
+
+def _given_words(ctx: click.Context) -> tuple[str, ...]:
+    """The global options that decide what a command does, as they were given by the line or by variables."""
+    given = [
+        (parameter.opts[0], str(ctx.params[parameter.name]))
+        for parameter in ctx.command.params
+        if parameter.name in ("data_dir", "results", "backend", "threads")
+        and ctx.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+    ]
+    return tuple(word for option in given for word in option)
 
 
 class _PlainFormatter(logging.Formatter):

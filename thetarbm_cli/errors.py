@@ -22,6 +22,10 @@ class StorageError(ThetaRBMError):
     """A file cannot be written or locked, as on a full disk: no fault of the run that needed it."""
 
 
+class ReadOnlyError(StorageError):
+    """A file cannot be written because its folder can only be read."""
+
+
 def format_error(error: BaseException) -> str:
     """Describe any error in one line, as a record or a report has it: our own as they are, others with their kind."""
     if isinstance(error, ThetaRBMError):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import filelock
 
-from thetarbm_cli.errors import StorageError
+from thetarbm_cli.errors import ReadOnlyError, StorageError
 
 if sys.platform != "win32":
     import fcntl
@@ -53,7 +53,13 @@ def replacing(target: Path) -> Iterator[Path]:
             temporary.chmod(0o666 & ~umask)
             temporary.replace(target)
         except OSError as error:
-            raise StorageError(f"cannot write {target}: {error.strerror or error}") from error
+            raise _refusal(target, error) from error
+
+
+def _refusal(target: Path, error: OSError) -> StorageError:
+    """Say why a file cannot be written."""
+    kind = ReadOnlyError if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else StorageError
+    return kind(f"cannot write {target}: {error.strerror or error}")
 
 
 @contextmanager
@@ -67,7 +73,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
         remove_leftovers(target.parent, target.name)
         temporary, handle = _new_held_file(target)
     except OSError as error:
-        raise StorageError(f"cannot write {target}: {error.strerror}") from error
+        raise _refusal(target, error) from error
     try:
         yield temporary
     finally:

@@ -179,7 +179,7 @@ def test_grid_of_the_paper_holds_the_paper_s_pair() -> None:
     [
         ([], ["name the runs", "--all"]),
         (["--all", "theta"], ["name the runs", "--all"]),
-        (["nothing"], ["no run 'nothing'", "thetarbm train"]),
+        (["nothing"], ["no run 'nothing'"]),
         (["theta", "nothing"], ["no run 'nothing'"]),
         (["theta", "--offset", "40"], ["offset", "40.0°", "below 40°"]),
         (["theta", "--offset", "-1"], ["offset", "-1.0°", "at least 0°"]),
@@ -199,14 +199,16 @@ def test_wrong_usage_is_one_sentence_and_writes_nothing(
 
 def test_ambiguous_run_names_the_runs(thetarbm: Command, results: Path, theta: str) -> None:
     shutil.copytree(results / "runs" / theta, results / "runs" / "theta-other")
-    thetarbm("evaluate", "theta").assert_refused("'theta'", theta, "theta-other", "write more of the id")
+    rewrite(results, "theta-other", {"run": "theta-other", "seed": 7})
+    told = f"{theta} (seed=0), theta-other (seed=7): write more of the id"
+    thetarbm("evaluate", "theta").assert_refused(f"'theta' may be any of {told}")
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"state": "failed", "error": "training diverged in epoch 1"}, ["failed", "training diverged in epoch 1"]),
-        ({"algorithm": ALGORITHM + 5}, [f"version {ALGORITHM + 5}", "train it again: thetarbm train --model theta"]),
+        ({"algorithm": ALGORITHM + 5}, [f"version {ALGORITHM + 5}", "train it again: thetarbm --data-dir"]),
         ({"format": 0}, ["cannot be used", "train it again"]),
     ],
     ids=["failed", "foreign algorithm", "foreign format"],
@@ -231,7 +233,7 @@ def test_without_weights_the_printed_command_makes_them(
     else:
         weights.write_bytes(whole[:1000])
     outcome = thetarbm("evaluate", theta)
-    outcome.assert_refused("weights", theta, "train it again: thetarbm train")
+    outcome.assert_refused("weights", theta, "train it again: thetarbm")
     printed = shlex.split(outcome.err.splitlines()[-1].split("train it again: ")[1])
     assert thetarbm(*printed[1:], "--json").json["run"] == theta
     assert weights.read_bytes() == whole

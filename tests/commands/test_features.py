@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tests.experiments.runs import MODELS, Command, parts_of, place_of, rewrite, run_of
@@ -96,7 +97,7 @@ def wrong_file(path: Path, kind: str) -> None:
     [
         ("width", ["400 pixels", "trained on 784"]),
         ("NaN", ["image 1", "nan"]),
-        ("range", ["7.0", "[0, 1]"]),
+        ("range", ["from 7 to 7", "[0, 1]", "divide by 7"]),
         ("not square", ["(3, 28, 27)", "square"]),
         ("empty", ["no images"]),
         ("no images", ["no array 'images'"]),
@@ -141,7 +142,9 @@ def test_failed_run_and_missing_weights_are_refused(thetarbm: Command, trained: 
     results, out = tmp_path / "results", tmp_path / "f.npz"
     shutil.copytree(trained, results)
     RunStore(results).weights_path(run_of(results, "theta")).unlink()
-    thetarbm("features", "theta", "--out", str(out)).assert_refused("weights", "thetarbm train --model theta")
+    thetarbm("features", "theta", "--out", str(out)).assert_refused(
+        "weights", "thetarbm --data-dir", "train --model theta"
+    )
     rewrite(results, run_of(results, "rbm"), {"state": "failed", "error": "diverged"})
     thetarbm("features", "rbm", "--out", str(out)).assert_refused("failed", "diverged")
     assert not out.exists()
@@ -169,3 +172,31 @@ def test_failure_while_writing_leaves_the_old_file(
     thetarbm("features", "rbm", "--out", str(out), results=trained).assert_refused("No space left on device", code=1)
     assert out.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["f.npz"]
+
+
+def test_csv_has_a_line_for_each_image(thetarbm: Command, trained: Path, tmp_path: Path) -> None:
+    csv, npz = tmp_path / "f.csv", tmp_path / "f.npz"
+    for out in (csv, npz):
+        assert thetarbm("features", "theta-", "--out", str(out), results=trained).code == 0
+    table = pd.read_csv(csv)
+    assert list(table.columns) == ["label", "split", *(f"unit{unit}" for unit in range(40))]
+    with np.load(npz) as archive:
+        np.testing.assert_array_equal(table["label"], archive["labels"])
+        np.testing.assert_array_equal(table["split"], np.array(["train", "valid", "test"])[archive["split"]])
+        np.testing.assert_array_equal(table.iloc[:, 2:].to_numpy(np.float32), archive["features"])
+
+
+def test_csv_of_a_user_s_images_goes_to_stdout(thetarbm: Command, trained: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "images.npz", images=np.eye(28, dtype=np.float32)[None])
+    outcome = thetarbm("features", "theta-", "--out", "-", "--images", str(tmp_path / "images.npz"), results=trained)
+    assert outcome.code == 0
+    header, line = outcome.out.splitlines()
+    assert (header.split(",")[0], len(line.split(","))) == ("unit0", 40)
+    assert outcome.err == "1 images × 40 features\n"
+
+
+@pytest.mark.parametrize("name", ["f.txt", "f", "f.npy"])
+def test_another_kind_of_file_is_refused(thetarbm: Command, trained: Path, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    thetarbm("features", "theta-", "--out", str(out), results=trained).assert_refused("FILE.npz", "FILE.csv", name)
+    assert not out.exists()

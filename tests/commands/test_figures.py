@@ -37,8 +37,11 @@ def results(evaluated: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(evaluated, tmp_path / "results"))
 
 
-def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(thetarbm: Command, results: Path, tmp_path: Path) -> None:
+def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(
+    thetarbm: Command, results: Path, tmp_path: Path, small_data: Path
+) -> None:
     suite = write_suite(tmp_path, TWO_MODELS)
+    options = f"--profile tiny --suite {suite}"
     done = thetarbm("figures", *TINY, "--suite", str(suite))
     assert done.code == 0
     left_out = {"table-3", "gamma-offset", "floor", "orientation-estimators"}
@@ -47,15 +50,16 @@ def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(thetarbm: Command, res
     assert {path.name for path in (results / "figures").iterdir()} == {path.name for path in paths}
     assert max(path.stat().st_size for path in paths) < 300_000
     place = results / "runs"
+    suggested = f"thetarbm --data-dir {small_data} --results {results}"
     assert done.err.splitlines() == [
         "drawing: done",
         f"warning: left out: table-3: no run with the numbers of Table 3 is recorded in {place}; "
-        "thetarbm run perturbed/n=1,p=0.1 --profile tiny makes it",
+        f"{suggested} run perturbed/n=1,p=0.1 {options} makes it",
         "warning: left out: gamma-offset: the suite has no experiment with γ for several offsets Δ",
         "warning: left out: floor: the suite has no experiment with another standardisation floor",
         "warning: left out: orientation-estimators: the suite has no experiment with another estimator of the "
         "orientation",
-        "missing: theta/sparsity=0.1; thetarbm run theta/sparsity=0.1 --profile tiny makes it",
+        f"missing: theta/sparsity=0.1; {suggested} run theta/sparsity=0.1 {options} makes it",
     ]
 
 
@@ -81,7 +85,7 @@ def test_the_paper_profile_has_plain_names(thetarbm: Command, tmp_path: Path) ->
     save(tmp_path / "results", *records(cells, 1))
     done = thetarbm("figures", "table-1")
     assert done.out == f"{tmp_path / 'results' / 'figures' / 'table-1.png'}\n"
-    assert "missing: orbm; thetarbm run orbm makes it\n" in done.err
+    assert f"{tmp_path / 'results'} run orbm makes it\n" in done.err
     assert thetarbm("--quiet", "figures", "table-1").err == ""
 
 
@@ -98,7 +102,7 @@ def test_a_named_figure_that_cannot_be_drawn_is_an_error_and_nothing_is_written(
     (results / "runs" / run / "weights.npz").unlink()
     before = files_in(results)
     refused = thetarbm("figures", "table-1", "filters-theta", *TINY)
-    refused.assert_refused("cannot draw filters-theta", run, "thetarbm train --model theta --seed 0", code=1)
+    refused.assert_refused("cannot draw filters-theta", run, " train --model theta --seed 0", code=1)
     assert files_in(results) == before
 
 
@@ -114,7 +118,9 @@ def test_without_weights_one_warning_names_the_figures_and_the_command(
     assert set(OF_WEIGHTS) < set(reasons)
     warnings = [line for line in done.err.splitlines() if "there are no weights" in line]
     assert [line.split(": ")[2] for line in warnings] == ["filters-theta", "filters, reconstructions, samples"]
-    assert "thetarbm prepare-data makes it" in reasons["orientations"]
+    assert (
+        f"thetarbm --data-dir {tmp_path / 'empty'} --results {results} prepare-data makes it" in reasons["orientations"]
+    )
     assert not (tmp_path / "empty").exists()
 
 
@@ -128,7 +134,7 @@ def test_units_are_chosen_and_checked(thetarbm: Command, results: Path) -> None:
 
 def test_a_source_without_records_and_a_wrong_profile(thetarbm: Command, results: Path) -> None:
     refused = thetarbm("figures", "table-1", *TINY, "--source", "official")
-    refused.assert_refused("thetarbm run rbm orbm tirbm theta", "--profile tiny --source official", code=1)
+    refused.assert_refused(" run rbm orbm tirbm theta", "--profile tiny --source official", code=1)
     thetarbm("figures", "--profile", "huge").assert_refused("'huge'", "paper, best, quick, tiny")
 
 

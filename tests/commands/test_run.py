@@ -46,6 +46,7 @@ def test_forced_runs_are_made_again(thetarbm: Command, tmp_path: Path) -> None:
     forced = thetarbm(*arguments, "--force", "rbm/sparsity=0.1").json
     assert (forced["done"], forced["cached"]) == (1, 1)
     thetarbm(*arguments, "--force", "nothing").assert_refused("'nothing'")
+    thetarbm(*arguments, "--force", "theta").assert_refused("--force theta", "name it")
 
 
 def test_a_failure_stops_the_rest_unless_it_is_to_go_on(thetarbm: Command, tmp_path: Path) -> None:

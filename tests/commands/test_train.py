@@ -63,7 +63,7 @@ def test_people_read_epochs_and_what_to_do_next(thetarbm: Command) -> None:
     first = thetarbm("train", "--model", "theta", "--profile", "tiny")
     run = re.search(r"^run +(theta-[0-9a-f]{12}) \(trained in [\d.]+ s\)$", first.out, re.MULTILINE)
     assert run is not None
-    assert f"evaluate  thetarbm evaluate {run[1]}\n" in first.out
+    assert re.search(rf"^evaluate  thetarbm --data-dir .* --results .* evaluate {run[1]}$", first.out, re.MULTILINE)
     assert re.search(rf"^path +\S+/runs/{run[1]}$", first.out, re.MULTILINE)
     lines = [line for line in first.err.splitlines() if "epoch" in line]
     assert len(lines) == 3
@@ -123,12 +123,37 @@ def test_id_does_not_depend_on_how_a_setting_is_given(thetarbm: Command) -> None
     assert [sheet["cached"] for sheet in sheets] == [False, True, True]
 
 
-def test_set_wins_over_the_option_and_the_later_over_the_earlier(thetarbm: Command) -> None:
+def test_of_two_assignments_the_later_counts_and_an_option_may_say_the_same(thetarbm: Command) -> None:
     sheet = thetarbm(
         *("train", "--model", "rbm", "--profile", "tiny", "--json"),
-        *("--hidden", "3", "--set", "hidden=4", "--set", "hidden=5"),
+        *("--hidden", "5", "--set", "hidden=4", "--set", "hidden=5"),
     ).json
     assert sheet["settings"]["parameters"]["hidden"] == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--sparsity 0.3 --set sparsity=0.1", ["--sparsity 0.3", "--set sparsity=0.1"]),
+        ("--sparsity 0.3 --set sparsity=none", ["--sparsity 0.3", "sparsity=None"]),
+        ("--epochs 2 --set epochs=3", ["--epochs 2", "epochs=3"]),
+        ("--hidden 4 --set hidden=5", ["--hidden 4", "hidden=5"]),
+        ("--tensor full --set tensor=tied", ["--tensor full", "tensor=tied"]),
+        ("--rotation nearest --set rotation=bilinear", ["--rotation nearest", "rotation=bilinear"]),
+        ("--train-on mnist --set data.train_on=mnist-rot", ["--train-on mnist", "data.train_on=mnist-rot"]),
+        ("--source generated --set data.source=official", ["--source generated", "data.source=official"]),
+        ("--train-on mnist --source own.npz", ["--train-on mnist", "own.npz"]),
+        ("--train-on mnist --set data.source=own.npz", ["--train-on mnist", "own.npz"]),
+        ("--set data.train=301", ["data.train=301", "300 train images"]),
+        ("--set data.train=10 --set data.test=1000", ["data.test=1000", "300 test images"]),
+        ("--set data.valid=101", ["data.valid=101", "100 valid images"]),
+    ],
+)
+def test_contradictions_are_refused(thetarbm: Command, tmp_path: Path, words: str, told: list[str]) -> None:
+    np.savez(tmp_path / "own.npz", images=np.zeros((20, 8, 8), dtype=np.uint8), labels=np.arange(20) % 2)
+    words = words.replace("own.npz", str(tmp_path / "own.npz"))
+    thetarbm("train", "--model", "theta", "--profile", "tiny", *words.split()).assert_refused(*told)
+    assert not (tmp_path / "results").exists()
 
 
 def test_presets(thetarbm: Command) -> None:

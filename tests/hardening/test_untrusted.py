@@ -75,7 +75,7 @@ def test_forms_of_the_same_images_make_the_same_run(
         ({"images": BYTES[:0], "labels": LABELS[:0]}, "no images"),
         ({"images": BYTES[:1], "labels": LABELS[:1]}, "part"),
         ({"labels": LABELS * 0}, "class 0"),
-        ({"images": UNIT * 2}, "divide by 255"),
+        ({"images": UNIT * 2}, "divide by 2"),
         ({"images": UNIT * np.nan}, "nan"),
         ({"images": BYTES[:, :, :5]}, "square"),
         ({"images": BYTES[:, :, :, None]}, "square"),

@@ -37,8 +37,9 @@ def command(
 ) -> int:
     """Measure runs: RBF-SVM test error (C = 10, γ = 0.02) and γ-score on train and test.
 
-    RUN is an id, the beginning of one, or the path of its folder. With --all, runs that have numbers are printed from
-    their records, and others are measured; one that cannot be is passed over with a warning, and the exit code is 1.
+    RUN is an id, the beginning of one, or the path of its folder or run.json. With --all, runs that have numbers are
+    printed from their records, and others are measured; one that cannot be is passed over with a warning, and the exit
+    code is 1.
     """
     from thetarbm_cli.experiments.runs.evaluation import DEFAULT_OFFSET, evaluate_run, summary
 

@@ -7,25 +7,35 @@ from pathlib import Path
 import click
 
 from thetarbm_cli.commands.completion import complete_runs
-from thetarbm_cli.commands.session import Session, pass_session
+from thetarbm_cli.commands.session import Session, UserPath, pass_session
 
 
 @click.command("features")
 @click.argument("run", shell_complete=complete_runs)
-@click.option("--out", required=True, type=click.Path(path_type=Path, dir_okay=False), help="FILE.npz to write.")
+@click.option(
+    "--out",
+    required=True,
+    type=UserPath(dir_okay=False, allow_dash=True),
+    help="FILE.npz or FILE.csv to write; - is CSV on stdout.",
+)
 @click.option(
     "--images",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=UserPath(dir_okay=False, exists=True),
     help="FILE.npz with `images` (N, h, w) [default: the run's own data].",
 )
 @pass_session
 def command(session: Session, run: str, out: Path, images: Path | None) -> None:
-    """Write the features of a run to FILE.npz.
+    """Write the features of a run to a file.
 
-    The file has `features` (N, H), `labels` and `split` (0 train, 1 valid, 2 test) where they are known.
+    RUN is as for evaluate. FILE.npz has `features` (N, H), and `labels` and `split` (0 train, 1 valid, 2 test) where
+    they are known; FILE.csv has a line for each image, with the columns label, split, unit0, unit1, …
     """
     from thetarbm_cli.experiments.runs.features import write_features
 
     place = session.workplace()
     count, units = write_features(place, place.store.find(run), out, images)
-    click.echo(f"{out}: {count} images × {units} features")
+    what = f"{count} images × {units} features"
+    if str(out) == "-":
+        session.say(what)
+    else:
+        click.echo(f"{out}: {what}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from thetarbm_cli.commands.completion import complete_figures
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.session import Session, UserPath, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option, source_option, suite_option
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.reporting.figures import FIGURES, FORMATS, encode, make
@@ -41,9 +41,7 @@ Nothing is trained, measured or prepared. Some figures also need the weights of 
 )
 @click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=complete_figures)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="png", show_default=True, help="Kind of file.")
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the files [default: RESULTS/figures]."
-)
+@click.option("--out", type=UserPath(file_okay=False), help="Folder of the files [default: RESULTS/figures].")
 @click.option("--units", metavar="N,N,…", help="Hidden units whose filters are shown [default: the most active ones].")
 @suite_option
 @profile_option

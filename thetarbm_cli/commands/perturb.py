@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from thetarbm_cli.commands.completion import complete_sources
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.session import Session, Source, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
@@ -67,7 +67,14 @@ class NumberList(click.ParamType):  # type: ignore[type-arg]
     help="Perturb training (RBM and SVM), the RBM's training only, or the test too.",
 )
 @profile_option
-@click.option("--source", default="generated", show_default=True, shell_complete=complete_sources, help="As for train.")
+@click.option(
+    "--source",
+    type=Source(),
+    default="generated",
+    show_default=True,
+    shell_complete=complete_sources,
+    help="As for train.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="As for train.")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="As for train.")
 @click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from thetarbm_cli.commands.completion import complete_sources
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.session import Session, Source, UserPath, emit_json, json_option, pass_session
 from thetarbm_cli.registry import DATASETS, GENERATED, offered_sources, source_names
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ MOST_CLASSES_SHOWN = 12
 )
 @click.option(
     "--source",
+    type=Source(),
     default=GENERATED,
     show_default=True,
     shell_complete=complete_sources,
@@ -36,7 +37,7 @@ MOST_CLASSES_SHOWN = 12
 )
 @click.option(
     "--archive",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="Local copy of the official archive, mnist_rotation_new.zip or a folder with its two files; "
     "for fashion-rot, the folder of Fashion-MNIST's four files.",
 )

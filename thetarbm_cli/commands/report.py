@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.session import Session, UserPath, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option, source_option, suite_option
 
 
 @click.command("report")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=UserPath(dir_okay=False),
     help="File of the page [default: RESULTS/report.html].",
 )
 @click.option("--open", "show", is_flag=True, help="Open the page in a browser.")

@@ -85,9 +85,11 @@ def command(
     suite = load_suite(suite_path)
     place = session.workplace()
     cells = suite.cells(profile, source)
-    choose_cells(cells, force)
     wanted = [name for name in names if name != "theory"]
     chosen = choose_cells(cells, wanted) if wanted or not names else []
+    for name in force:
+        if not {cell.name for cell in choose_cells(cells, [name])} & {cell.name for cell in chosen}:
+            raise InputError(f"--force {name} is not among the runs of this call: name it before the options as well")
     with_theory = not names or "theory" in names
     plan = make_plan(place, chosen, seeds=seeds, forced=force)
     due = pending(plan, retry_failed)

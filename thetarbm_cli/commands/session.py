@@ -19,6 +19,28 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 
+
+class UserPath(click.Path):
+    """A path in which ``~`` is the user's home also where the shell leaves it, as in ``--out=~/x`` or a variable."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Expand and check."""
+        return super().convert(os.path.expanduser(value), param, ctx)
+
+
+class Source(click.ParamType):  # type: ignore[type-arg]
+    """A source of images: a name, or the path of a file as for `UserPath`."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Expand a path; names have no ``~``."""
+        return os.path.expanduser(str(value))
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 
 

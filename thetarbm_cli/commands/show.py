@@ -22,7 +22,8 @@ from thetarbm_cli.errors import InputError
 def command(session: Session, run: str, suite_path: Path | None, as_json: bool) -> None:
     """Show one run: settings that differ from the defaults, numbers beside the paper's, history, times, files.
 
-    RUN is an id, the beginning of one, or the path of its folder. Nothing is trained, measured or written.
+    RUN is an id, the beginning of one, or the path of its folder or of its run.json. Nothing is trained, measured or
+    written.
     """
     from thetarbm_cli.experiments.runs.store import RunStore
     from thetarbm_cli.experiments.suite.loader import load_suite

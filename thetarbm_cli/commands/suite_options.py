@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from thetarbm_cli import followup
 from thetarbm_cli.commands.completion import complete_profiles, complete_sources
+from thetarbm_cli.commands.session import Source, UserPath
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _repeat_suite(ctx: click.Context, param: click.Parameter, suite: Path | None) -> Path | None:
+    """Let the commands that this call prints take the same suite."""
+    if not ctx.resilient_parsing:
+        followup.repeat(replace(followup.call_options(), suite=suite))
+    return suite
 
 
 def suite_option(command: Command) -> Command:
@@ -18,7 +28,8 @@ def suite_option(command: Command) -> Command:
     option = click.option(
         "--suite",
         "suite_path",
-        type=click.Path(path_type=Path, dir_okay=False),
+        type=UserPath(dir_okay=False),
+        callback=_repeat_suite,
         help="Another suite [default: experiments.yaml of this folder, else the shipped one].",
     )
     return option(command)
@@ -40,6 +51,7 @@ def source_option(command: Command) -> Command:
     """Choose where the images come from."""
     option = click.option(
         "--source",
+        type=Source(),
         shell_complete=complete_sources,
         help="Source of the images instead of the suite's: official, or FILE.npz.",
     )

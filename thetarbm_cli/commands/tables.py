@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.session import Session, UserPath, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option, suite_option
-from thetarbm_cli.errors import EXIT_FAILED, InputError
+from thetarbm_cli.errors import EXIT_FAILED, InputError, ReadOnlyError
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import TABLES
 
 if TYPE_CHECKING:
@@ -32,9 +33,7 @@ if TYPE_CHECKING:
     type=click.Choice(["markdown", "latex", "csv"]),
     help="What to print and write [default: print Markdown, write all].",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Folder of the files [default: RESULTS/tables]."
-)
+@click.option("--out", type=UserPath(file_okay=False), help="Folder of the files [default: RESULTS/tables].")
 @click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file differs from its records.")
 @suite_option
 @profile_option
@@ -55,7 +54,7 @@ def command(
     Nothing is trained or measured. Verdicts on the paper's claims are written beside the folder of the tables.
     """
     from thetarbm_cli.experiments.suite.loader import load_suite
-    from thetarbm_cli.reporting.render import FORMATS, outdated, report_files, write
+    from thetarbm_cli.reporting.render import FORMATS, outdated, report_files
     from thetarbm_cli.reporting.tables import make_report
 
     suite = load_suite(suite_path, check_settings=False)
@@ -66,8 +65,10 @@ def command(
     files = report_files(report, folder, out or session.results, [form] if form else list(FORMATS))
     if check:
         wrong = outdated(files)
+        words = [*([] if table == "all" else ["--table", table]), *([] if out is None else ["--out", str(out)])]
         for path in wrong:
-            click.echo(f"{path} is not what the records give; thetarbm tables writes it", err=True)
+            what_helps = command_line("tables", *words, profile=profile)
+            click.echo(f"{path} is not what the records give; {what_helps} writes it", err=True)
         return EXIT_FAILED if wrong else 0
     if as_json:
         emit_json(_as_json(report))
@@ -77,9 +78,21 @@ def command(
     for line in report.missing():
         session.say(line)
     if any(numbers.records for numbers in report.numbers):
+        _write(session, files, folder, wanted=out is not None)
+    return 0
+
+
+def _write(session: Session, files: dict[Path, str], folder: Path, *, wanted: bool) -> None:
+    """Write the files; in a results folder of another, which can only be read, printing them is all that is done."""
+    from thetarbm_cli.reporting.render import write
+
+    try:
         write(files)
         session.say(f"files in {folder}")
-    return 0
+    except ReadOnlyError as error:
+        if wanted:
+            raise
+        session.say(f"printed only: {error}; --out writes the files elsewhere")
 
 
 def _as_json(report: Report) -> dict[str, Any]:

@@ -7,10 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from thetarbm_cli.commands.choices import RegistryChoice
 from thetarbm_cli.commands.completion import complete_sources
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.session import Session, Source, emit_json, json_option, pass_session
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.registry import DATASETS, GENERATED, MODELS, preset_names
 
 if TYPE_CHECKING:
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--source",
+    type=Source(),
     default=GENERATED,
     show_default=True,
     shell_complete=complete_sources,
@@ -98,29 +102,55 @@ def command(
     thetarbm train --model theta --set data.train=1000 --set perturbation.n=1 --set perturbation.p=0.1
     """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli.experiments.runs.settings import parse_assignments, resolve
-    from thetarbm_cli.experiments.runs.training import train_run
+    from thetarbm_cli.experiments.runs.training import refuse_missing_images, train_run
 
-    given = {name: value for name, value in settings.items() if value is not None}
     assigned = parse_assignments(assignments)
+    given = {name: value for name, value in settings.items() if value is not None}
+    _refuse_contradiction(given, assigned.parameters)
+    data = {"train_on": train_on, "source": source}
+    given_data = {name: value for name, value in data.items() if _is_given(name)}
+    _refuse_contradiction(given_data, assigned.data, "data.")
+    data |= assigned.data
+    if "train_on" in {**given_data, **assigned.data} and str(data["source"]).endswith(".npz"):
+        raise InputError(
+            f"--train-on {data['train_on']} and --source {data['source']} contradict each other: "
+            "a file of images is what the run learns from, so leave --train-on out"
+        )
     resolved = resolve(
         model,
         profile=profile,
         preset=preset,
-        data={"train_on": train_on, "source": source, **assigned.data},
-        parameters={**given, **assigned.parameters},
+        data=data,
+        parameters={**assigned.parameters, **given},
         perturbation=assigned.perturbation,
         svm=assigned.svm,
     )
     started = time.perf_counter()
+    place = session.workplace()
     with EpochDisplay(session, model) as display:
-        trained = train_run(
-            session.workplace(), resolved, seed, force=force, on_epoch=display, on_data=display.preparing
-        )
+        # A profile takes as many images as there are; who names a number wants that number.
+        refuse_missing_images(place, resolved, seed, assigned.data, display.preparing)
+        trained = train_run(place, resolved, seed, force=force, on_epoch=display, on_data=display.preparing)
     elapsed = time.perf_counter() - started
     if as_json:
         emit_json(_as_json(session, trained))
     else:
         _show(session, trained, elapsed)
+
+
+def _is_given(name: str) -> bool:
+    """Whether an option stands on the line or in a variable."""
+    return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _refuse_contradiction(options: dict[str, Any], assigned: dict[str, Any], section: str = "") -> None:
+    """Refuse a setting that an option and --set give different values."""
+    for name in options.keys() & assigned.keys():
+        if options[name] != assigned[name]:
+            option = f"--{name.replace('_', '-')} {options[name]}"
+            raise InputError(
+                f"{option} and --set {section}{name}={assigned[name]} contradict each other: give one of them"
+            )
 
 
 class EpochDisplay:
@@ -193,4 +223,4 @@ def _show(session: Session, trained: TrainedRun, elapsed: float) -> None:
             f"epochs    {len(record.history)}, reconstruction error {last['reconstruction_error']:.4f}, "
             f"mean activation {last['mean_activation']:.3f}"
         )
-    click.echo(f"evaluate  thetarbm evaluate {record.run}")
+    click.echo(f"evaluate  {command_line('evaluate', record.run)}")

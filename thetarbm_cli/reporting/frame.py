@@ -203,6 +203,16 @@ class Numbers:
     cells: list[Cell]
     records: dict[str, list[RunRecord]]
 
+    def source_option(self) -> str | None:
+        """Give the ``--source`` with which ``thetarbm run`` makes runs on these images; None if it needs none.
+
+        A file is named by the path that its runs were given: the name of the source is without folders.
+        """
+        given = {record.settings.data.source for records in self.records.values() for record in records}
+        source = max((each for each in given if Path(each).name == self.source.name), default=self.source.name)
+        usual = self.cells[0].data.get("source", "generated") if self.cells else "generated"
+        return None if source == usual == "generated" else source
+
     @cached_property
     def frame(self) -> pd.DataFrame:
         """The tidy frame of these runs, with a column ``cell``: a run of two cells has its lines twice."""

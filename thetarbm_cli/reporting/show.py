@@ -16,6 +16,7 @@ from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import (
     DEFAULT,
     ERROR,
@@ -84,6 +85,7 @@ def summarise(store: RunStore, record: RunRecord, suite: Suite) -> dict[str, Any
         ],
         "weights": _state_of_weights(store, record),
         "train_command": retrain_command(record),
+        "evaluate_command": command_line("evaluate", record.run),
     }
 
 
@@ -204,7 +206,9 @@ def _cells(names: list[str]) -> list[str]:
 
 def _metrics(summary: dict[str, Any], show: Show) -> list[str]:
     if not summary["metrics"]:
-        return [] if summary["state"] == "failed" else _wrap(f"none yet: thetarbm evaluate {summary['run']}")
+        if summary["state"] == "failed":
+            return []
+        return ["none yet; this measures it:", *_command(summary["evaluate_command"])]
     twice = any(split_column(number["column"])[1] != DEFAULT for number in summary["metrics"])
     lines = []
     for number in summary["metrics"]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import ERROR, MEASURES, TABLES, TableKind, variants_of
 from thetarbm_cli.reporting.claims import Verdict, evaluate_claims
 from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Source, Value, collect, read_records
@@ -236,17 +237,16 @@ class Report:
 
     def missing(self) -> list[str]:
         """For each experiment with missing cells, what is missing and the command that makes it."""
-        option = "" if self.profile == "paper" else f" --profile {self.profile}"
         lines = []
         for numbers in self.numbers:
-            source = "" if numbers.source.name == "generated" else f" --source {numbers.source.name}"
             values = [value for table in self.tables[numbers.source] for value in table.values]
             absent = {value.cell.name: value.cell for value in values if value.mean is None}
             for experiment in dict.fromkeys(cell.experiment for cell in absent.values()):
                 names = [name for name, cell in absent.items() if cell.experiment == experiment]
                 whole = len(names) == len({value.cell.name for value in values if value.cell.experiment == experiment})
-                words = experiment if whole else " ".join(names)
-                lines.append(f"missing: {words}; thetarbm run {words}{option}{source} makes it")
+                words = [experiment] if whole else names
+                command = command_line("run", *words, profile=self.profile, source=numbers.source_option())
+                lines.append(f"missing: {' '.join(words)}; {command} makes it")
         return lines
 
 

@@ -117,6 +117,7 @@ class Show(Output):
     files: list[ShownFile]
     weights: Literal["there", "missing", "damaged"]
     train_command: str
+    evaluate_command: str
 
 
 class Figure(Output):

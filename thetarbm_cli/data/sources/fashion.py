@@ -18,6 +18,7 @@ from thetarbm_cli.data import rotated_digits
 from thetarbm_cli.data.recipes import FASHION_ROT_STREAM, Arrays, Progress, Recipe, Request
 from thetarbm_cli.data.sources.idx import FILES, IMAGES_HEADER, Bytes, read_set
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.followup import command_line
 
 # Where the files are looked for, in this order, if no folder is named: in the data folder, and where Debian has them.
 FOLDER = "fashion-mnist"
@@ -65,7 +66,7 @@ def find_fashion(data_dir: Path, named: Path | None = None) -> Path:
         If the files are nowhere; the message says what to do.
     """
     variable = os.environ.get(VARIABLE)
-    folder = named or (Path(variable) if variable else None)
+    folder = named or (Path(os.path.expanduser(variable)) if variable else None)
     candidates = [folder] if folder else [data_dir / FOLDER, DEBIAN]
     for candidate in candidates:
         if all(_path(candidate, name).is_file() for name in FILES):
@@ -73,7 +74,8 @@ def find_fashion(data_dir: Path, named: Path | None = None) -> Path:
     raise InputError(
         f"the four files of Fashion-MNIST ({', '.join(FILES)}, each with or without .gz) are not in "
         f"{' or '.join(map(str, candidates))}: install Debian's package dataset-fashion-mnist, or name their folder "
-        f"by {VARIABLE} or prepare-data --archive"
+        f"by {VARIABLE}, or with "
+        f"{command_line('prepare-data', '--dataset', 'fashion-rot', '--archive', 'FOLDER')}"
     )
 
 

@@ -24,6 +24,7 @@ from thetarbm_cli.data.rotated_digits import ROTATED_SPLIT, rotate_exactly
 from thetarbm_cli.data.sources.mnist import SIDE, TRAIN_IMAGES, load_mnist
 from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
 from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.followup import command_line
 
 ARCHIVE = "mnist_rotation_new.zip"
 URL = f"http://www.iro.umontreal.ca/~lisa/icml2007data/{ARCHIVE}"
@@ -158,7 +159,8 @@ def download_archive(folder: Path, progress: Progress | None = None) -> Path:
         # The system's words, such as of a full disk, or the kind of the error: the words of requests fill many lines.
         why = getattr(error, "strerror", None) or type(error).__name__
         raise ThetaRBMError(
-            f"{URL} {what} ({why}): give a local copy with --archive, or use --source generated"
+            f"{URL} {what} ({why}): give a local copy with "
+            f"{command_line('prepare-data', '--source', 'official', '--archive', 'FILE')}, or use --source generated"
         ) from error
     return Path(path)
 

@@ -149,8 +149,12 @@ def _check_floats(images: NDArray[Any], path: Path) -> NDArray[Any]:
     wrong = ~((images >= 0) & (images <= 1))
     if wrong.any():
         place = np.unravel_index(int(np.argmax(wrong)), images.shape)
-        hint = "; divide by 255, or store uint8" if images[place] > 1 and np.isfinite(images[place]) else ""
-        raise InputError(f"{path}: image {place[0]} has the value {images[place]}, which is not in [0, 1]{hint}")
+        low, high = images.min(), images.max()
+        if low >= 0 and np.isfinite(high):
+            # Bytes as floats need not reach 255; any other scale, such as 0 to 16, is told by its largest value.
+            scale = "255, or store uint8" if 128 <= high <= 255 else f"{high:g}"
+            raise InputError(f"{path}: pixels go from {low:g} to {high:g}, and [0, 1] is needed: divide by {scale}")
+        raise InputError(f"{path}: image {place[0]} has the value {images[place]}, which is not in [0, 1]")
     return np.ascontiguousarray(images, dtype="<f4")
 
 

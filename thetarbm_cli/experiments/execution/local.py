@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
+from thetarbm_cli import followup
 from thetarbm_cli.errors import ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure, run_job
 from thetarbm_cli.experiments.runs.training import Workplace
@@ -143,7 +144,10 @@ def _side_by_side(
 
 def _pool() -> ProcessPoolExecutor:
     """A pool of one process, which starts with its first job."""
-    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_settle)
+    options = followup.call_options()
+    return ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn"), initializer=_settle, initargs=(options,)
+    )
 
 
 def _attempt(function: Callable[[Task], Result], job: Task) -> Result | Exception:
@@ -153,9 +157,10 @@ def _attempt(function: Callable[[Task], Result], job: Task) -> Result | Exceptio
         return error
 
 
-def _settle() -> None:
+def _settle(options: followup.CallOptions) -> None:
     """Let the parent decide when a process ends: Ctrl-C is told by it, and who lost it leaves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    followup.repeat(options)
     parent = multiprocessing.parent_process()
     if parent is not None:
 

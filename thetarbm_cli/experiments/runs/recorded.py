@@ -36,7 +36,7 @@ def checked_record(place: Workplace, run: str) -> RunRecord:
     if not _has_its_id(record):
         raise InputError(
             f"the record of {run} has other settings, data or another seed than its id says; "
-            "train it again with --force"
+            f"train it again: {retrain_command(record)} --force"
         )
     return record
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -179,6 +180,8 @@ def parse_assignments(pairs: tuple[str, ...]) -> Assignments:
             sections[section][key] = _value(name, text)
         else:
             assignments.parameters[name] = _value(name, text)
+    if isinstance(assignments.data.get("source"), str):
+        assignments.data["source"] = os.path.expanduser(assignments.data["source"])
     return assignments
 
 

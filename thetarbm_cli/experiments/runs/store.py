@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from thetarbm_cli.experiments.runs.settings import RunSettings
 from thetarbm_cli.experiments.suite_file import run_identifiers
 
 FORMAT = 1
+RECORD = "run.json"
 # Runs that a message lists when several are meant.
 MOST_NAMED = 8
 
@@ -150,7 +152,7 @@ class RunStore:
 
     def record_path(self, run: str) -> Path:
         """File of a run's record."""
-        return self.path(run) / "run.json"
+        return self.path(run) / RECORD
 
     def weights_path(self, run: str) -> Path:
         """File of a run's weights."""
@@ -330,7 +332,7 @@ class RunStore:
         return run_identifiers(self.folder)
 
     def find(self, name: str) -> str:
-        """The run that a user means by an id, the beginning of one, or the path of its folder.
+        """The run that a user means by an id, the beginning of one, or the path of its folder or of its record.
 
         Raises
         ------
@@ -338,20 +340,34 @@ class RunStore:
             If no run or more than one fits.
         """
         wanted = name
-        if "/" in name:
-            wanted = Path(name).name
-            if Path(name).resolve().parent != self.folder.resolve():
+        if "/" in name or name == RECORD:
+            path = Path(os.path.expanduser(name)).absolute()
+            path = path.parent if path.name == RECORD else path
+            wanted = path.name
+            if path.resolve().parent != self.folder.resolve():
                 raise InputError(f"{name} is not in {self.folder}; name its results folder with --results")
         matches = [run for run in self.identifiers() if run == wanted]
         matches = matches or [run for run in self.identifiers() if wanted and run.startswith(wanted)]
         if not matches:
             self._refuse_unfinished(wanted)
-            raise InputError(f"there is no run {name!r} in {self.folder}; thetarbm train makes one")
+            raise InputError(f"there is no run {name!r} in {self.folder}; train one first")
         if len(matches) > 1:
-            named, rest = matches[:MOST_NAMED], len(matches) - MOST_NAMED
-            more = f" or {rest} more" if rest > 0 else ""
-            raise InputError(f"{name!r} may be any of {', '.join(named)}{more}: write more of the id")
+            raise InputError(f"{name!r} may be any of {self._listed(matches)}: write more of the id")
         return matches[0]
+
+    def _listed(self, runs: list[str]) -> str:
+        """Runs with the settings in which they differ, as far as a message has room."""
+        records = [record for run in runs[:MOST_NAMED] if (record := self.load(run))]
+        settings = {record.run: {**record.parameters, "seed": record.seed, **_sections(record)} for record in records}
+        names = dict.fromkeys(name for each in settings.values() for name in each)
+        differing = [name for name in names if len({str(each.get(name, "none")) for each in settings.values()}) > 1]
+        lines = []
+        for run in runs[:MOST_NAMED]:
+            known = settings.get(run)
+            words = [f"{name}={known[name]}" for name in differing if name in known] if known else ["no usable record"]
+            lines.append(f"{run} ({', '.join(words)})" if words else run)
+        rest = len(runs) - MOST_NAMED
+        return ", ".join(lines) + (f" or {rest} more" if rest > 0 else "")
 
     def _refuse_unfinished(self, wanted: str) -> None:
         """Say so if what is wanted is a run that has a checkpoint and no record."""
@@ -379,6 +395,12 @@ def _joined(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     if by_offset:
         metrics["gamma_offsets"] = [by_offset[offset] for offset in sorted(by_offset)]
     return metrics
+
+
+def _sections(record: RunRecord) -> dict[str, Any]:
+    """Settings of a run beside those of its model, by the names that ``--set`` takes."""
+    sections = record.settings.model_dump(include={"data", "perturbation", "svm"}, exclude_defaults=True)
+    return {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
 
 
 def _reason(error: Exception) -> str:

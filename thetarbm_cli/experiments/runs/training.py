@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Backend, select_backend
+from thetarbm_cli.data.splits import PARTS
 from thetarbm_cli.errors import InputError, StorageError, format_error
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes
@@ -102,6 +103,38 @@ def train_run(
             )
         store.remove_checkpoint(run)
         return TrainedRun(kept or made, cached=False)
+
+
+def refuse_missing_images(
+    place: Workplace,
+    settings: RunSettings,
+    seed: int,
+    named: Iterable[str],
+    on_data: Callable[[int, int], None] | None = None,
+) -> None:
+    """Refuse counts of images that the user named and that are above what there is, unless such a run is recorded.
+
+    Parameters
+    ----------
+    named : data settings that the user named; of these ``train``, ``valid`` and ``test`` are counts
+
+    Raises
+    ------
+    InputError
+        If there are fewer images; the message says how many.
+    """
+    wanted = settings.data.model_dump(include={"train", "valid", "test"} & set(named), exclude_none=True)
+    if not wanted:
+        return
+    everything = load_data(place.data_dir, settings.data.model_copy(update=dict.fromkeys(PARTS)), on_data)
+    is_recorded = place.store.load(run_id(settings, everything.checksums, seed)) is not None
+    for name, part in PARTS.items():
+        data = everything.tested if name == "test" else everything.learned
+        count, available = wanted.get(name, 0), np.count_nonzero(data.split == part)
+        if count > available and not is_recorded:
+            raise InputError(
+                f"data.{name}={count} is more than there are: {data.dataset} has {available} {name} images"
+            )
 
 
 def seeds_by_axis(settings: RunSettings, seed: int) -> dict[str, Any]:

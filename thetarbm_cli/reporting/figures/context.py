@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import variants_of
 from thetarbm_cli.reporting.frame import Numbers, Source, collect, read_records
 
@@ -65,10 +65,7 @@ class FigureContext:
         for experiment in dict.fromkeys(cell.experiment for cell in cells):
             own = [cell.name for cell in cells if cell.experiment == experiment]
             words += own if len(own) <= MOST_NAMED else [experiment]
-        words += [] if self.profile == "paper" else ["--profile", self.profile]
-        source = self.source or self.numbers.source.name
-        words += [] if source == "generated" else ["--source", source]
-        return shlex.join(["thetarbm", "run", *words])
+        return command_line("run", *words, profile=self.profile, source=self.source or self.numbers.source_option())
 
 
 def figure_context(

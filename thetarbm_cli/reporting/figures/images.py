@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from thetarbm_cli import storage
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.runs.settings import DataSettings
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, FigureMissing
 from thetarbm_cli.reporting.figures.style import DIVERGING, GREY, ORANGE, PAGE, SKY, SMALL_TEXT, new_figure, printing
 
@@ -172,8 +172,9 @@ def check_prepared(context: FigureContext, settings: DataSettings) -> None:
     except ThetaRBMError as error:
         raise FigureMissing(str(error)) from error
     if checksum is None:
-        words = "" if source == "generated" else f" --source {shlex.quote(source)}"
-        raise FigureMissing(f"mnist-rot ({source}) is not prepared in {folder}; thetarbm prepare-data{words} makes it")
+        words = ["--seed", str(settings.seed)] if settings.seed else []
+        command = command_line("prepare-data", *words, source=None if source == "generated" else source)
+        raise FigureMissing(f"mnist-rot ({source}) is not prepared in {folder}; {command} makes it")
 
 
 def find_or_write_preview(prepared: Prepared) -> Path:

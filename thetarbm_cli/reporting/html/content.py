@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,8 +16,9 @@ from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import find_suite
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import MEASURES, variants_of
-from thetarbm_cli.reporting.frame import Numbers, Source, Value, read_records
+from thetarbm_cli.reporting.frame import Numbers, Value, read_records
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.render import MISSING
 from thetarbm_cli.reporting.tables import Entry, Report, Row, Table, assemble
@@ -33,14 +33,12 @@ class Content:
 
     Attributes
     ----------
-    suite_path : the file that the user named, or None
     suite_text : the file of the suite, letter by letter
     report : tables and verdicts for each source of images
     failed : records of runs that failed
     """
 
     suite: Suite
-    suite_path: Path | None
     suite_text: str
     profile: str
     report: Report
@@ -52,13 +50,6 @@ class Content:
         cells = (records for numbers in self.report.numbers for records in numbers.records.values())
         used = {record.run: record for records in cells for record in records}
         return [used[run] for run in sorted(used)]
-
-    def options(self, source: Source) -> list[str]:
-        """Options with which a command means what the page shows of a source; what is as by default is left out."""
-        usual = self.suite.defaults.data.source or "generated"
-        words = [] if self.profile == "paper" else ["--profile", self.profile]
-        words += [] if source.name == usual else ["--source", source.name]
-        return words + ([] if self.suite_path is None else ["--suite", str(self.suite_path)])
 
 
 def gather(results: Path, suite_path: Path | None, profile: str, source: str | None = None) -> Content:
@@ -76,7 +67,7 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
     report = assemble(profile, suite.cells(profile, source), records, load_theory(results))
     failed = [record for record in records if record.state == "failed" and record.algorithm == ALGORITHM]
     text = find_suite(suite_path).read_text(encoding="utf-8")
-    return Content(suite, suite_path, text, profile, report, failed)
+    return Content(suite, text, profile, report, failed)
 
 
 @dataclass(frozen=True)
@@ -200,12 +191,13 @@ def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
             for record in content.failed
             if record.data["test"]["sha256"] == numbers.source.sha256 and cell.fits(record, any_source=True)
         ]
-        words = ["thetarbm", "run", cell.name, *content.options(numbers.source)]
+        words = [cell.name]
         seeds = max((record.seed + 1 for record in records), default=0)
         words += ["--seeds", str(seeds)] if seeds > cell.seeds and cell.most_seeds is None else []
         words += ["--force", cell.name] if records else []
         seconds = statistics.fmean(sum(record.timings.values()) for record in records) if records else None
-        table.append(Rerun(cell, [record.run for record in records], seconds, failures, shlex.join(words)))
+        command = command_line("run", *words, profile=cell.profile, source=numbers.source_option())
+        table.append(Rerun(cell, [record.run for record in records], seconds, failures, command))
     return table
 
 

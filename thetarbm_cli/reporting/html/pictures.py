@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import logging
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.reporting.figures import FIGURES, encode, make
 from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, missing_lines
 from thetarbm_cli.reporting.figures.style import DPI
@@ -85,8 +85,7 @@ def draw_pictures(
     left = LARGEST_TOTAL
     total = len(content.report.verdicts) * len(FIGURES.names)
     for numbers, _ in content.report.verdicts:
-        usual = content.suite.defaults.data.source or "generated"
-        source = None if numbers.source.name == usual else numbers.source.name
+        source = numbers.source_option()
         context = FigureContext(content.suite, place, content.profile, source, numbers)
         for figure in FIGURES:
             image, missing = _image(figure.name, context)
@@ -94,7 +93,7 @@ def draw_pictures(
             if size > min(LARGEST_FIGURE, left):
                 image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
             left -= size
-            command = shlex.join(["thetarbm", "figures", figure.name, *content.options(numbers.source)])
+            command = command_line("figures", figure.name, profile=content.profile, source=source)
             pictures.append(Picture(figure.name, numbers.source, figure.label, figure.about, image, missing, command))
             if progress is not None:
                 progress(len(pictures), total)

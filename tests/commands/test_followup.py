@@ -1,0 +1,196 @@
+"""Commands that are printed are pasted into a shell, with the folders and the suite of the call that printed them."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import Command, Outcome, call, rewrite, run_of
+from tests.experiments.suites import write_suite
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.store import RunStore
+
+SUITE = """\
+format: 1
+title: small
+profiles:
+  mine:
+    data: {train: 60, valid: 20, test: 60}
+    parameters: {hidden: 4, epochs: 1}
+experiments:
+  - {name: theta, label: θ-RBM, model: theta, grid: {sparsity: [0.3, 0.1]}, measures: [error], tables: ["1"]}
+  - {name: rbm, label: RBM, model: rbm, parameters: {sparsity: 0.3}, measures: [error], tables: ["1"]}
+"""
+TINY = ("--profile", "tiny", "--hidden", "4", "--epochs", "1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder whose name a shell would take apart."""
+    path = tmp_path / "it's $HOME & mine"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def here(folder: Path, small_data: Path) -> Command:
+    """The command line with all global options, in this process."""
+
+    def command(*arguments: str) -> Outcome:
+        return call(small_data, folder / "results", "--backend", "numpy", "--threads", "2", *arguments)
+
+    return command
+
+
+def paste(line: str, folder: Path, code: int = 0) -> str:
+    """Give a line to a shell in another folder than it was printed in; what it wrote to stdout."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("THETARBM_")}
+    path = os.pathsep.join([str(Path(sys.executable).parent), clean["PATH"]])
+    elsewhere = folder.parent / "elsewhere"
+    elsewhere.mkdir(exist_ok=True)
+    done = subprocess.run(
+        ["sh", "-c", line],
+        check=False,
+        cwd=elsewhere,
+        env={**clean, "PATH": path, "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    assert done.returncode == code, (line, done.stderr)
+    assert "--backend numpy --threads 2" in line
+    assert list(elsewhere.iterdir()) == []
+    return done.stdout
+
+
+def makes_it(text: str) -> list[str]:
+    """The commands of lines such as ``missing: …; thetarbm … makes it``."""
+    return re.findall(r"; (thetarbm .*) makes it$", text, re.MULTILINE)
+
+
+def test_after_training_the_run_is_measured(here: Command, folder: Path) -> None:
+    trained = here("train", "--model", "theta", *TINY)
+    (line,) = re.findall(r"^evaluate  (.*)$", trained.out, re.MULTILINE)
+    assert "test error" in paste(line, folder)
+    assert here("evaluate", "theta", "--json").json["runs"][0]["cached"] is True
+
+
+def test_show_measures_and_trains(here: Command, folder: Path) -> None:
+    run = here("train", "--model", "theta", *TINY, "--json").json["run"]
+    sheet = here("show", run, "--json").json
+    paste(sheet["evaluate_command"], folder)
+    weights = Path(here("train", "--model", "theta", *TINY, "--json").json["weights"])
+    before = weights.read_bytes()
+    weights.unlink()
+    assert here("show", run, "--json").json["weights"] == "missing"
+    refused = here("features", run, "--out", str(folder / "f.npz"))
+    refused.assert_refused("train it again: ")
+    assert refused.err.rstrip().partition("train it again: ")[2] == sheet["train_command"]
+    paste(sheet["train_command"], folder)
+    assert weights.read_bytes() == before
+
+
+@pytest.mark.parametrize("changes", [{"algorithm": ALGORITHM + 1}, {"seed": 5}], ids=["algorithm", "other seed"])
+def test_a_record_that_cannot_be_used_is_made_again(here: Command, folder: Path, changes: dict[str, int]) -> None:
+    run = here("train", "--model", "rbm", *TINY, "--json").json["run"]
+    rewrite(folder / "results", run, changes)
+    refused = here("evaluate", run)
+    refused.assert_refused("train it again: ")
+    paste(refused.err.rstrip().partition("train it again: ")[2] + " --json", folder)
+
+
+def test_tables_name_what_makes_their_cells(here: Command, folder: Path) -> None:
+    suite = ("--profile", "mine", "--suite", str(write_suite(folder, SUITE)))
+    commands = makes_it(here("tables", *suite).err)
+    assert len(commands) == 2
+    for line in commands:
+        paste(line, folder)
+    assert makes_it(here("tables", *suite).err) == []
+    (folder / "results" / "tables" / "table1-mine.md").write_text("wrong")
+    wrong = here("tables", "--check", *suite)
+    assert wrong.code == 1
+    (line,) = re.findall(r"; (thetarbm .*) writes it$", wrong.err, re.MULTILINE)
+    paste(line, folder)
+    assert here("tables", "--check", *suite).code == 0
+
+
+def test_tables_of_a_user_s_file_name_it_by_its_path(here: Command, folder: Path) -> None:
+    suite = ("--profile", "mine", "--suite", str(write_suite(folder, SUITE)))
+    images = np.random.default_rng(0).integers(0, 256, (200, 8, 8), dtype=np.uint8)
+    np.savez(folder / "own images.npz", images=images, labels=np.arange(200) % 2)
+    assert here("run", "rbm", *suite, "--source", str(folder / "own images.npz")).code == 0
+    (line,) = makes_it(here("tables", *suite).err)
+    paste(line, folder)
+    assert makes_it(here("tables", *suite).err) == []
+
+
+def test_figures_name_what_they_lack(here: Command, folder: Path) -> None:
+    suite = ("--profile", "mine", "--suite", str(write_suite(folder, SUITE)))
+    refused = here("figures", "table-1", *suite)
+    assert refused.code == 1
+    (line,) = makes_it(refused.err)
+    paste(line, folder)
+    assert here("figures", "table-1", *suite).code == 0
+    for path in (folder / "results" / "runs").glob("theta*/weights.npz"):
+        path.unlink()
+    refused = here("figures", "filters-theta", *suite)
+    assert refused.code == 1
+    paste("thetarbm" + refused.err.rstrip().partition("thetarbm")[2].removesuffix(" makes them"), folder)
+    assert here("figures", "filters-theta", *suite).code == 0
+
+
+def test_figures_name_what_prepares_the_images(folder: Path) -> None:
+    options = ("--backend", "numpy", "--threads", "2")
+    refused = call(folder / "data", folder / "results", *options, "figures", "orientations")
+    (line,) = makes_it(refused.err)
+    paste(line, folder)
+    assert [path.name for path in (folder / "data").glob("*.npz")] == ["mnist-rot-generated-seed0.npz"]
+
+
+def test_the_report_names_what_makes_its_cells_and_figures(here: Command, folder: Path) -> None:
+    suite = ("--profile", "mine", "--suite", str(write_suite(folder, SUITE)))
+    assert here("run", "rbm", *suite).code == 0
+    done = here("report", *suite)
+    page = html.unescape((folder / "results" / "report-mine.html").read_text(encoding="utf-8"))
+    commands = set(re.findall(r">(thetarbm [^<]*)<", page))
+    (again,) = (line for line in commands if " run rbm " in line)
+    before = RunStore(folder / "results").load(run_of(folder / "results", "rbm"))
+    paste(again, folder)
+    after = RunStore(folder / "results").load(run_of(folder / "results", "rbm"))
+    assert before is not None
+    assert after is not None
+    assert before.timings != after.timings
+    for line in makes_it(done.err):
+        paste(line, folder)
+    (line,) = (line for line in commands if " figures filters-theta " in line)
+    paste(line, folder)
+    assert (folder / "results" / "figures" / "filters-theta-mine.png").is_file()
+
+
+def test_global_options_of_variables_are_repeated(
+    folder: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THETARBM_THREADS", "2")
+    monkeypatch.setenv("THETARBM_BACKEND", "numpy")
+    trained = call(small_data, folder / "results", "train", "--model", "rbm", *TINY)
+    (line,) = re.findall(r"^evaluate  (.*)$", trained.out, re.MULTILINE)
+    paste(line, folder)
+
+
+def test_a_download_that_fails_names_a_command_that_takes_the_archive(
+    here: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("thetarbm_cli.data.sources.official.URL", "http://127.0.0.1:9/archive.zip")
+    refused = here("train", "--model", "rbm", *TINY, "--source", "official")
+    refused.assert_refused("cannot be downloaded", code=1)
+    (line,) = re.findall(r"(thetarbm .*--archive) FILE", refused.err)
+    told = paste(f"{line} missing.zip 2>&1", folder, code=2)
+    assert "missing.zip" in told
+    assert "No such option" not in told

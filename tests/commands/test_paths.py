@@ -1,0 +1,75 @@
+"""Paths as users write them: ``~`` where the shell leaves it, and the file of a record for its run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.experiments.runs import Command, call, files_in, run_of
+from tests.experiments.suites import write_suite
+
+
+@pytest.fixture
+def home(tmp_path: Path, small_data: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with prepared data, runs, a suite and images; the working folder is another, and stays empty."""
+    home, work = tmp_path / "home", tmp_path / "work"
+    work.mkdir()
+    shutil.copytree(small_data, home / "data")
+    shutil.copytree(trained, home / "results")
+    write_suite(home)
+    images = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
+    np.savez(home / "own.npz", images=images, labels=np.arange(60) % 2)
+    np.savez(home / "digits.npz", images=np.zeros((2, 28, 28), dtype=np.uint8))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(work)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("words", "made"),
+    [
+        ("prepare-data --source=~/own.npz", "data/own-*.npz"),
+        ("train --model rbm --profile tiny --source ~/own.npz --epochs 1", "data/own-*.npz"),
+        ("train --model rbm --profile tiny --set data.source=~/own.npz --epochs 1", "data/own-*.npz"),
+        ("features rbm --out=~/new/f.npz --images=~/digits.npz", "new/f.npz"),
+        ("features ~/results/runs/RUN --out ~/f.csv", "f.csv"),
+        ("show ~/results/runs/RUN/run.json", "results"),
+        ("tables --suite=~/suite.yaml --profile tiny --out=~/out", "out/table1-tiny.md"),
+        ("figures learning-curves --suite=~/suite.yaml --profile tiny --out=~/out", "out/*.png"),
+        ("report --suite=~/suite.yaml --profile tiny --out=~/page.html", "page.html"),
+        ("status --suite=~/suite.yaml --profile tiny", "results"),
+    ],
+)
+def test_home_is_expanded(home: Path, words: str, made: str) -> None:
+    words = words.replace("RUN", run_of(home / "results", "rbm"))
+    suite = (home / "suite.yaml").read_text(encoding="utf-8").replace("hidden: 20", "hidden: 40")
+    (home / "suite.yaml").write_text(suite, encoding="utf-8")
+    outcome = call(Path("~/data"), Path("~/results"), *words.split())
+    assert outcome.code in (0, 3), outcome.err
+    assert list(home.glob(made))
+    assert files_in(Path.cwd()) == {}
+
+
+def test_home_is_expanded_in_variables(home: Path, monkeypatch: pytest.MonkeyPatch, thetarbm: Command) -> None:
+    monkeypatch.setenv("THETARBM_SHOW_SUITE", "~/suite.yaml")
+    monkeypatch.setenv("THETARBM_FASHION_DIR", "~/clothes")
+    assert thetarbm("show", "rbm", results=Path("~/results")).code == 0
+    thetarbm("prepare-data", "--dataset", "fashion-rot").assert_refused(str(home / "clothes"))
+
+
+def test_a_record_s_file_names_its_run(
+    thetarbm: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = run_of(trained, "rbm")
+    path = trained / "runs" / run / "run.json"
+    assert thetarbm("show", str(path), "--json", results=trained).json["run"] == run
+    assert thetarbm("features", str(path), "--out", str(tmp_path / "f.npz"), results=trained).code == 0
+    monkeypatch.chdir(path.parent)
+    assert thetarbm("show", "run.json", "--json", results=trained).json["run"] == run
+    results = Path(shutil.copytree(trained, tmp_path / "results"))
+    there = results / "runs" / run / "run.json"
+    assert thetarbm("evaluate", str(there), "--json").json["runs"][0]["run"] == run
+    thetarbm("show", str(there), results=trained).assert_refused("is not in", "--results")
