@@ -177,13 +177,13 @@ def test_what_is_done_is_shown_from_a_folder_that_cannot_be_written_to(
             ("evaluate", run, "--json"),
             ("evaluate", "--all"),
             ("features", run, "--out", str(elsewhere / "features.npz")),
-            ("figures", *suite, "--out", str(elsewhere)),
+            ("figures", "orientations", *suite, "--out", str(elsewhere)),
             ("report", *suite, "--out", str(elsewhere / "report.html")),
             ("info",),
         ):
             outcome = act(start, *command)
             assert outcome.code == 0, (command, outcome.err)
-    assert {"features.npz", "learning-curves-tiny.png", "report.html"} <= {path.name for path in elsewhere.iterdir()}
+    assert {"features.npz", "orientations-tiny.png", "report.html"} <= {path.name for path in elsewhere.iterdir()}
 
 
 def test_the_folder_for_temporary_files_is_not_needed(

@@ -135,7 +135,7 @@ def test_models_without_weights_are_left_out_and_named(
     assert [axes.get_title() for axes in drawing.figure.axes if axes.get_title()] == ["TI-RBM", "θ-RBM"]
     lines = missing_lines(again, [drawing])
     assert lines[0] == "missing: orbm/sparsity=0.3; thetarbm run orbm/sparsity=0.3 --profile tiny makes it"
-    assert lines[1].startswith(f"missing: the weights of {run}; thetarbm train --model rbm --seed 0 --set ")
+    assert lines[1].startswith(f"missing: the weights of {run}; thetarbm train --model rbm --seed 0 --profile tiny ")
 
 
 def test_other_images_than_the_run_was_made_from_are_not_shown(context: FigureContext, data_dir: Path) -> None:

@@ -51,7 +51,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Node:
     results = tmp_path_factory.mktemp("results")
     save(results, *records())
     with few_figures():
-        return read(page_of(replace(gather(results, shipped_path(), "paper"), suite_path=None), results))
+        return read(page_of(gather(results, shipped_path(), "paper"), results))
 
 
 def test_headings_names_and_tables_are_what_a_screen_reader_needs(page: Node) -> None:
