@@ -127,7 +127,8 @@ def refuse_missing_images(
     if not wanted:
         return
     everything = load_data(place.data_dir, settings.data.model_copy(update=dict.fromkeys(PARTS)), on_data)
-    is_recorded = place.store.load(run_id(settings, everything.checksums, seed)) is not None
+    run = run_id(settings, everything.checksums, seed, select_backend(place.backend_name).name)
+    is_recorded = place.store.load(run) is not None
     for name, part in PARTS.items():
         data = everything.tested if name == "test" else everything.learned
         count, available = wanted.get(name, 0), np.count_nonzero(data.split == part)
