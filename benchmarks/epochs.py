@@ -17,7 +17,7 @@ from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.activation import sigmoid
+from thetarbm_cli.models.visible import sigmoid
 
 Images = NDArray[np.float32]
 

@@ -19,7 +19,7 @@ from thetarbm_cli.imaging.standardise import Standardiser
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, GammaAccumulator, gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier
 from thetarbm_cli.models import RBM, ThetaRBM
-from thetarbm_cli.models.activation import sigmoid
+from thetarbm_cli.models.visible import sigmoid
 
 # The γ-score's rotations of an image.
 _COPIES, _OFFSET = 9, 20.0

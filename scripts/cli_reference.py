@@ -9,14 +9,9 @@ from typing import Any
 import click
 
 from thetarbm_cli.cli import COMMANDS, COMPLETION_VARIABLE, root
-from thetarbm_cli.experiments.runs.settings import PERTURBED_MODELS, DataSettings, Perturbation
-from thetarbm_cli.imaging.orientation import BINNINGS, OPERATORS, WEIGHTINGS
-from thetarbm_cli.imaging.rotation import KINDS as ROTATIONS
-from thetarbm_cli.models.catalogue import defaults_of
-from thetarbm_cli.models.learning import SPARSITY_FORMS, VISIBLE_SAMPLINGS
-from thetarbm_cli.models.theta import INITIALS, TENSORS
-from thetarbm_cli.models.transform_invariant import TransformInvariantRBM
-from thetarbm_cli.models.visible import KINDS as VISIBLES
+from thetarbm_cli.experiments.runs.settings import DataSettings, Perturbation
+from thetarbm_cli.models import model_class
+from thetarbm_cli.models.base import Parameter
 from thetarbm_cli.registry import MODELS
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "docs" / "schema"
@@ -50,24 +45,9 @@ SETTINGS = """\
 ## Settings
 
 What `--set KEY=VALUE` of [`train`](#thetarbm-train) and [`perturb`](#thetarbm-perturb) may say, and `parameters` in a
-suite. A value is JSON where it can be, a plain word else; `null` is none. The meaning of each stands in the docstrings
-of `thetarbm_cli.models`, the reasons for the defaults in [reproduction.md](reproduction.md). The variance `tracked` is
-the TI-RBM's alone.
+suite. A value is JSON where it can be, a plain word else; `null` is none. The reasons for the defaults stand in
+[reproduction.md](reproduction.md).
 """
-
-# Values of the settings that are words.
-WORDS = {
-    "initial": INITIALS,
-    "orientation_binning": BINNINGS,
-    "orientation_operator": OPERATORS,
-    "orientation_weighting": WEIGHTINGS,
-    "rotation": ROTATIONS,
-    "sparsity_form": SPARSITY_FORMS,
-    "tensor": TENSORS,
-    "variance": TransformInvariantRBM.variances,
-    "visible": VISIBLES,
-    "visible_sampling": VISIBLE_SAMPLINGS,
-}
 
 
 def reference() -> str:
@@ -158,21 +138,23 @@ def _codes() -> str:
 
 def _settings() -> str:
     """A line for each setting of the models, then those of data and perturbation."""
-    defaults = {model: defaults_of(model) for model in MODELS.own}
-    lines = ["| key | default | values | models |", "| --- | --- | --- | --- |"]
-    for name in sorted({name for settings in defaults.values() for name in settings}):
-        models = [model for model in MODELS.own if name in defaults[model]]
-        (default,) = {_word(defaults[model][name]) for model in models}
-        values = ", ".join(f"`{word}`" for word in WORDS.get(name, ()))
-        lines.append(
-            f"| `{name}` | `{default}` | {values} | {'all' if len(models) == len(MODELS.own) else ', '.join(models)} |"
-        )
+    owners: dict[Parameter, list[str]] = {}
+    for model in MODELS.own:
+        for parameter in model_class(model).declared.values():
+            if parameter.setting:
+                owners.setdefault(parameter, []).append(model)
+    lines = ["| key | default | values | meaning | models |", "| --- | --- | --- | --- | --- |"]
+    for parameter in sorted(owners, key=lambda parameter: parameter.name):
+        models = owners[parameter]
+        values = ", ".join(f"`{word}`" for word in parameter.choices) or parameter.range
+        named = "all" if len(models) == len(MODELS.own) else ", ".join(models)
+        lines.append(f"| `{parameter.name}` | `{_word(parameter.default)}` | {values} | {parameter.about} | {named} |")
+    perturbed = ", ".join(model for model in MODELS.own if model_class(model).uses_orientations)
     for section, fields in (("data", DataSettings.model_fields), ("perturbation", Perturbation.model_fields)):
         for name, field in fields.items():
             default = "**required**" if field.is_required() else f"`{_word(field.default)}`"
-            lines.append(
-                f"| `{section}.{name}` | {default} |  | {'all' if section == 'data' else ', '.join(PERTURBED_MODELS)} |"
-            )
+            models = "all" if section == "data" else perturbed
+            lines.append(f"| `{section}.{name}` | {default} |  | {field.description or ''} | {models} |")
     changed = ", ".join(f"`{name}={_word(value)}`" for name, value in MODELS["tirbm"].preset("reference").items())
     return "\n".join([*lines, "", f"The preset `reference` of the TI-RBM: {changed}."])
 

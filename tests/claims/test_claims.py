@@ -20,8 +20,8 @@ from thetarbm_cli.data.prepare import Prepared, prepare
 from thetarbm_cli.experiments.runs.perturbation import perturb
 from thetarbm_cli.measures.gamma import gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier
-from thetarbm_cli.models.catalogue import build
-from thetarbm_cli.models.images import OrientedImageRBM
+from thetarbm_cli.models import build
+from thetarbm_cli.models.base import OrientedModel
 from thetarbm_cli.models.rbm import RBM
 
 TRAIN, TEST = 3000, 1000
@@ -151,7 +151,7 @@ def test_few_wrong_orientations_cost_little_and_many_cost_much(turned: Prepared,
     errors = {}
     for n, p in ((1, 0.1), (4, 0.4)):
         machine = build("theta", {"hidden": 100, "epochs": 5}, backend="numpy")
-        assert isinstance(machine, OrientedImageRBM)
+        assert isinstance(machine, OrientedModel)
         orientations = perturb(machine.orientation_estimator()(images), n, p, 9, np.random.default_rng(0))
         machine.fit(images, orientations=orientations)
         errors[n, p] = error_of(machine, images, labels, turned, orientations=orientations)

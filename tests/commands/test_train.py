@@ -15,8 +15,8 @@ from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.commands import train as train_command
 from thetarbm_cli.commands.session import Session
 from thetarbm_cli.data.prepare import prepare, read_sidecar
-from thetarbm_cli.models.catalogue import defaults_of
-from thetarbm_cli.models.update import EpochRecord
+from thetarbm_cli.models import model_class
+from thetarbm_cli.models.contrastive_divergence import EpochRecord
 
 FIELDS = {
     "run": str,
@@ -41,7 +41,12 @@ def test_json_is_as_documented_and_the_second_time_cached(thetarbm: Command, tmp
     sheet = first.json
     assert {name: type(value) for name, value in sheet.items()} == FIELDS
     assert (sheet["model"], sheet["seed"], sheet["cached"], sheet["epochs"]) == (model, 0, False, 3)
-    assert sheet["settings"]["parameters"] == {**defaults_of(model), "hidden": 40, "epochs": 3, "sparsity": 0.2}
+    assert sheet["settings"]["parameters"] == {
+        **model_class(model).default_settings(),
+        "hidden": 40,
+        "epochs": 3,
+        "sparsity": 0.2,
+    }
     assert sheet["path"] == str(tmp_path / "results" / "runs" / sheet["run"])
     assert sheet["weights"] == f"{sheet['path']}/weights.npz"
     assert Path(sheet["weights"]).is_file()

@@ -16,7 +16,7 @@ from tests.experiments.suites import record_for, save
 from thetarbm_cli.cli import COMMANDS, root
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
-from thetarbm_cli.models.catalogue import defaults_of
+from thetarbm_cli.models import model_class
 from thetarbm_cli.registry import MODELS
 from thetarbm_cli.reporting.claims import CLAIMS
 from thetarbm_cli.reporting.render import outdated
@@ -54,7 +54,7 @@ def test_the_reference_has_every_command_and_option() -> None:
     for variable in ("DATA_DIR", "RESULTS", "BACKEND", "THREADS", "QUIET", "DEBUG"):
         assert f"`THETARBM_{variable}`" in sections["Global options"]
     assert re.findall(r"^\| (\d+) \|", sections["Exit codes"], re.MULTILINE) == ["0", "1", "2", "3", "130"]
-    for name in {name for model in MODELS.own for name in defaults_of(model)}:
+    for name in {name for model in MODELS.own for name in model_class(model).default_settings()}:
         assert f"| `{name}` |" in sections["Settings"]
     assert "| `--seed INTEGER` | `0` |" in sections["thetarbm train"]
     assert (

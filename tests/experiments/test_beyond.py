@@ -14,7 +14,7 @@ from thetarbm_cli.experiments.runs.settings import RunSettings, resolve, run_id
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import Workplace
 from thetarbm_cli.measures.svm import class_pairs
-from thetarbm_cli.models.local import LocalThetaRBM
+from thetarbm_cli.models.local_theta import LocalThetaRBM
 
 COMMITTED = Path(__file__).parents[2] / "results"
 LOCAL = ("train", "--model", "theta-local", "--profile", "tiny", "--seed", "1", "--json")
@@ -66,10 +66,10 @@ def test_error_of_several_orientations_is_that_of_svc_on_summed_decisions(
     train, test = parts["train"], parts["valid" if protocol == "choice" else "test"]
     if protocol == "final":
         train = np.concatenate([train[0], parts["valid"][0]]), np.concatenate([train[1], parts["valid"][1]])
-    rows, index = model.hypothesised(train[0])
+    rows, index = model.candidate_orientations(train[0])
     machine = SVC(C=3.0, gamma=0.05, decision_function_shape="ovo")
     machine.fit(model.transform(train[0][rows], orientations=index).astype(np.float64), train[1][rows])
-    rows, index = model.hypothesised(test[0])
+    rows, index = model.candidate_orientations(test[0])
     assert len(rows) > len(test[0])
     values = machine.decision_function(model.transform(test[0][rows], orientations=index).astype(np.float64))
     wrong = 0

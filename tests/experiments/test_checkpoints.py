@@ -14,7 +14,7 @@ from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.experiments.runs import checkpoints
 from thetarbm_cli.experiments.runs.checkpoints import FORMAT, SHARE, Checkpointer
 from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.models.update import EpochRecord, TrainingState
+from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
 
 RUN = "rbm-0123456789ab"
 

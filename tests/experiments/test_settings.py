@@ -20,7 +20,7 @@ from thetarbm_cli.experiments.runs.settings import (
     resolve,
     run_id,
 )
-from thetarbm_cli.models.catalogue import defaults_of
+from thetarbm_cli.models import model_class
 from thetarbm_cli.registry import MODELS as REGISTRY
 
 CHECKSUMS = {"train": "a" * 64, "test": "b" * 64}
@@ -59,7 +59,7 @@ PINNED = {
 
 @pytest.mark.parametrize("model", MODELS)
 def test_changing_a_default_needs_a_new_algorithm(model: str) -> None:
-    text = json.dumps(defaults_of(model), sort_keys=True)
+    text = json.dumps(model_class(model).default_settings(), sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     assert f"{ALGORITHM}-{digest}" == PINNED[model], (
         f"the defaults of {model} have changed: raise ALGORITHM, then pin the new hash; "
@@ -82,7 +82,7 @@ def test_later_settings_win_over_preset_and_profile() -> None:
     settings = resolve("tirbm", preset="reference", profile="tiny", parameters={"batch_size": 7, "hidden": 9})
     reference = REGISTRY["tirbm"].preset("reference")
     assert settings.complete_parameters == {
-        **defaults_of("tirbm"),
+        **model_class("tirbm").default_settings(),
         **reference,
         "epochs": 3,
         "hidden": 9,
@@ -93,7 +93,7 @@ def test_later_settings_win_over_preset_and_profile() -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_every_setting_of_a_model_changes_the_id(model: str) -> None:
     ids = [identity(RunSettings(model=model))]
-    for name, value in defaults_of(model).items():
+    for name, value in model_class(model).default_settings().items():
         ids.append(identity(RunSettings(model=model, parameters={name: other(value)})))
     assert len(set(ids)) == len(ids)
 
@@ -118,7 +118,7 @@ def test_model_data_perturbation_seed_and_algorithm_change_the_id(monkeypatch: p
 
 
 def test_an_option_that_is_as_by_default_changes_no_id() -> None:
-    explicit = RunSettings(model="theta", parameters=defaults_of("theta"))
+    explicit = RunSettings(model="theta", parameters=model_class("theta").default_settings())
     assert identity(explicit) == identity(RunSettings(model="theta"))
 
 
@@ -131,9 +131,9 @@ def test_where_the_images_come_from_changes_no_id() -> None:
     assert len(ids) == 1
 
 
-@given(st.permutations(sorted(defaults_of("theta"))))
+@given(st.permutations(sorted(model_class("theta").default_settings())))
 def test_order_of_settings_changes_no_id(names: list[str]) -> None:
-    changed = {name: other(value) for name, value in defaults_of("theta").items()}
+    changed = {name: other(value) for name, value in model_class("theta").default_settings().items()}
     shuffled = RunSettings(model="theta", parameters={name: changed[name] for name in names})
     assert identity(shuffled) == identity(RunSettings(model="theta", parameters=changed))
 
@@ -203,10 +203,10 @@ def test_number_that_is_not_finite_is_refused(text: str) -> None:
         ("rbm", {"profile": "huge"}, "unknown profile 'huge'"),
         ("rbm", {"preset": "reference"}, "model rbm has no preset 'reference'"),
         ("rbm", {"parameters": {"rotations": 9}}, "model rbm has no setting 'rotations'"),
-        ("theta", {"parameters": {"hidden": 4.5}}, "setting hidden must be a whole number, not 4.5"),
-        ("theta", {"parameters": {"hidden": True}}, "setting hidden must be a whole number, not True"),
-        ("theta", {"parameters": {"tensor": 3}}, "setting tensor must be a word, not 3"),
-        ("theta", {"parameters": {"hidden": None}}, "setting hidden must be a whole number, not None"),
+        ("theta", {"parameters": {"hidden": 4.5}}, "hidden must be a whole number, not 4.5"),
+        ("theta", {"parameters": {"hidden": True}}, "hidden must be a whole number, not True"),
+        ("theta", {"parameters": {"tensor": 3}}, "tensor must be a word, not 3"),
+        ("theta", {"parameters": {"hidden": None}}, "hidden must be a whole number, not None"),
         ("theta", {"data": {"train": 0}}, "setting data.train: .* greater than or equal to 1 .*0"),
         ("theta", {"data": {"valid": 1.5}}, "setting data.valid: .*integer"),
         ("theta", {"data": {"size": 28}}, "setting data.size: .*not permitted"),

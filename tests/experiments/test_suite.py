@@ -17,7 +17,7 @@ from thetarbm_cli.experiments import suite_file as suitefile
 from thetarbm_cli.experiments.runs.settings import resolve
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.models.catalogue import defaults_of
+from thetarbm_cli.models import model_class
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = load_suite(suitefile.shipped_path())
@@ -109,7 +109,7 @@ def test_table_3_is_as_published() -> None:
 
 @pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"])
 def test_defaults_of_the_suite_are_those_of_the_models(model: str) -> None:
-    defaults = defaults_of(model)
+    defaults = model_class(model).default_settings()
     assert {name: defaults[name] for name in SHIPPED.defaults.parameters} == SHIPPED.defaults.parameters
 
 

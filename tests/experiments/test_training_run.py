@@ -17,8 +17,8 @@ from thetarbm_cli.experiments.runs import training as training_run
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, resolve
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import train_run
-from thetarbm_cli.models.catalogue import build
-from thetarbm_cli.models.images import OrientedImageRBM
+from thetarbm_cli.models import build
+from thetarbm_cli.models.base import OrientedModel
 
 
 def weights_of(results: Path, run: str) -> dict[str, np.ndarray]:
@@ -195,7 +195,7 @@ def test_failed_run_can_be_mended(small_data: Path, tmp_path: Path, monkeypatch:
         raise ThetaRBMError("the device is lost")
 
     with monkeypatch.context() as patch:
-        patch.setattr("thetarbm_cli.models.estimator.BoltzmannEstimator.fit", refuse)
+        patch.setattr("thetarbm_cli.models.rbm.RBM.fit", refuse)
         with pytest.raises(ThetaRBMError, match="the device is lost"):
             train(small_data, tmp_path, "rbm")
     assert record_of(tmp_path, run_of(tmp_path, "rbm"))["state"] == "failed"
@@ -207,7 +207,7 @@ def test_wrong_input_is_no_failed_run(small_data: Path, tmp_path: Path, monkeypa
     def refuse(*_: Any, **__: Any) -> None:
         raise InputError("images must be square")
 
-    monkeypatch.setattr("thetarbm_cli.models.estimator.BoltzmannEstimator.fit", refuse)
+    monkeypatch.setattr("thetarbm_cli.models.rbm.RBM.fit", refuse)
     with pytest.raises(InputError):
         train(small_data, tmp_path, "rbm")
     assert list(tmp_path.rglob("run.json")) == []
@@ -334,7 +334,7 @@ def test_perturbed_training_sees_perturbed_orientations(small_data: Path, traine
     record = train(small_data, tmp_path, settings)
     images, _ = training_run.load_data(small_data, settings.data).train()
     model = build("theta", settings.complete_parameters, seed=0, backend="auto")
-    assert isinstance(model, OrientedImageRBM)
+    assert isinstance(model, OrientedModel)
     perturbed = training_run.perturbed_orientations(model, images, settings, 0)
     assert perturbed is not None
     clean = model.orientation_estimator()(images)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.measures.gamma import gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier
-from thetarbm_cli.models.catalogue import build
+from thetarbm_cli.models import build
 
 SIZE, UNITS = 16, 8
 # Both are several times the images that are in work at once (2,000 at most).

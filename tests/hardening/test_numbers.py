@@ -12,8 +12,7 @@ from tests.experiments.runs import Command
 from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.experiments.runs import memory
 from thetarbm_cli.experiments.runs.settings import resolve
-from thetarbm_cli.models.catalogue import build
-from thetarbm_cli.models.estimator import host_state
+from thetarbm_cli.models import build
 
 TINY = ("train", "--profile", "tiny", "--json")
 
@@ -83,8 +82,8 @@ def test_large_models_of_small_images_work(thetarbm: Command, tmp_path: Path, op
         (["--set", "initial_scale=1e300"], 1, ["diverged", "epoch 1"]),
         (["--set", "weight_decay=1e300"], 1, ["diverged", "epoch 1"]),
         (["--set", "sparsity_weight=1e300"], 1, ["diverged", "epoch 1"]),
-        (["--set", "orientation_scale=1e-300"], 2, ["0.1..100.0"]),
-        (["--set", "orientation_scale=1000000000"], 2, ["0.1..100.0"]),
+        (["--set", "orientation_scale=1e-300"], 2, ["0.1 to 100.0"]),
+        (["--set", "orientation_scale=1000000000"], 2, ["0.1 to 100.0"]),
         (["--hidden", "10000000"], 2, ["10000000 hidden units", "GB"]),
         (["--hidden", "1" + 30 * "0"], 2, ["GB", "fewer hidden units"]),
     ],
@@ -133,7 +132,7 @@ def test_estimates_are_of_the_right_order(
     model: str, settings: dict[str, object], images: int, gigabytes: tuple[float, float]
 ) -> None:
     parameters = resolve(model, parameters=settings).complete_parameters
-    assert gigabytes[0] < memory.training_bytes(model, parameters, images, 784) / 1e9 < gigabytes[1]
+    assert gigabytes[0] < build(model, parameters).training_bytes(images, 784) / 1e9 < gigabytes[1]
 
 
 def test_memory_of_a_container_is_that_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +159,7 @@ def test_estimate_is_near_what_training_takes(model: str, settings: dict[str, in
     pixels = np.random.default_rng(0).random((images, 196), dtype=np.float32)
     machine = build(model, parameters, backend="numpy")
     tracemalloc.start()
-    machine.fit(pixels, monitor=lambda state: host_state(state, NumpyBackend()) and None)
+    machine.fit(pixels, monitor=lambda state: state.to_host(NumpyBackend()) and None)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    estimate = memory.training_bytes(model, parameters, images, 196)
-    assert 0.7 < peak / estimate < 1.2
+    assert 0.7 < peak / machine.training_bytes(images, 196) < 1.2

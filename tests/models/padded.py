@@ -9,20 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from thetarbm_cli.models import OrientedRBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.images import ImageRBM
-from thetarbm_cli.models.inference import Images
-from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.models import AlignedPixels, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models.base import Images, Model, RotatingModel
 
 
-class Padded(ImageRBM):
+class Padded(RotatingModel):
     @property
     def size_(self) -> int:
         return max(math.ceil(math.sqrt(self.n_features_in_)), 2)
 
     def _check_images(self, X: Any, *, reset: bool) -> Images:
-        # The check of RBM: that of ImageRBM refuses what is not square.
-        images = RBM._check_images(self, X, reset=reset)
+        # The check of all models: that of RotatingModel refuses what is not square.
+        images = Model._check_images(self, X, reset=reset)
         return np.pad(images, ((0, 0), (0, self.size_**2 - images.shape[1])))
 
 
@@ -35,4 +33,8 @@ class PaddedTransformInvariantRBM(Padded, TransformInvariantRBM):
 
 
 class PaddedThetaRBM(Padded, ThetaRBM):
+    pass
+
+
+class PaddedAlignedPixels(Padded, AlignedPixels):
     pass

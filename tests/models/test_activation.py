@@ -9,7 +9,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import expit, logsumexp, softmax
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.models.activation import log_sum_with_off, sigmoid, softmax_with_off, softplus
+from thetarbm_cli.models.couplings import log_sum_with_off, softmax_with_off, softplus
+from thetarbm_cli.models.visible import sigmoid
 
 # Drives up to the size that 784 pixels at 1e4 σ can give, and beyond.
 elements = st.floats(-(2.0**100), 2.0**100, width=32) | st.floats(-100, 100, width=32)

@@ -9,8 +9,8 @@ from tests.models.placed import placed
 from tests.models.tiny import HIDDEN, PIXELS, Tiny, tiny
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.models import RBM, ThetaRBM
-from thetarbm_cli.models.groups import Groups
-from thetarbm_cli.models.interactions import SharedInteraction
+from thetarbm_cli.models.contrastive_divergence import OrientationGroups
+from thetarbm_cli.models.couplings import SharedCoupling
 from thetarbm_cli.models.visible import VisibleUnits
 
 # Exact turns by 90° and interpolated ones by 72°.
@@ -75,13 +75,13 @@ def test_the_mixed_orientations_of_a_batch_come_back_in_order() -> None:
 @pytest.mark.parametrize("name", ["rbm", "tirbm", "theta-full", "theta-tied"])
 def test_the_mean_of_bernoulli_images_given_hidden_states_is_a_sum_over_all_images(name: str) -> None:
     case = tiny(name)
-    machine_of = case.fitted()._fitted_machine
+    machine_of = case.fitted()._fitted_model
     for s in range(case.orientations):
         exact = case.exact(case.parameters, s)
         machine = machine_of()
         hidden = machine.backend.asarray(hidden_states(exact))
-        groups = Groups.of(machine.backend, np.full(len(exact.states), s), machine.groups)
-        means = machine.backend.to_host(machine.visible.mean(machine.interaction.field(hidden, groups), groups))
+        groups = OrientationGroups.of(machine.backend, np.full(len(exact.states), s), machine.groups)
+        means = machine.backend.to_host(machine.visible.mean(machine.coupling.top_down(hidden, groups), groups))
         if name == "theta-tied":
             # From the frame of M to that of the image.
             means = means.reshape(-1, 3, 3)
@@ -116,9 +116,11 @@ def gaussian_rbm(pixels: int) -> tuple[RBM, TinyMachine]:
 
 def test_gaussian_conditionals_by_numerical_integration() -> None:
     model, exact = gaussian_rbm(1)
-    machine = model._fitted_machine()
+    machine = model._fitted_model()
     hidden = machine.backend.asarray(exact.states.astype(np.float32))
-    means = machine.backend.to_host(machine.visible.mean(machine.interaction.field(hidden, None), None))
+    means = machine.backend.to_host(
+        machine.reconstruction(hidden, OrientationGroups.single(machine.backend, len(hidden)))
+    )
     for row, mean in enumerate(means[:, 0]):
         mass, centre, square = (
             quad(lambda x, row=row, p=power: x**p * np.exp(exact.minus_energy(np.array([[x]]))[row, 0]), -20, 20)[0]
@@ -147,7 +149,7 @@ def test_gaussian_units_are_drawn_with_their_variance() -> None:
     }
     units = VisibleUnits(backend, placed(backend, parameters), "gaussian")
     index = np.repeat([0, 1], 40_000)
-    groups = Groups.of(backend, index, 2)
+    groups = OrientationGroups.of(backend, index, 2)
     means = backend.asarray(np.full((80_000, 2), 3, dtype=np.float32))
     drawn = backend.to_host(units.sample(means, groups, backend.random(np.random.SeedSequence(1))))
     for s in range(2):
@@ -166,22 +168,23 @@ def test_a_tracked_sigma_scales_what_units_see_and_what_they_say() -> None:
     }
     backend = select_backend()
     units = VisibleUnits(backend, placed(backend, parameters), "gaussian")
-    interaction = SharedInteraction(backend, units.parameters)
+    interaction = SharedCoupling(backend, units.parameters)
+    one = OrientationGroups.single(backend, 1)
     image = random.normal(0, 1, (1, 4)).astype(np.float32)
-    drive = backend.to_host(interaction.drives(units.drive(backend.asarray(image), None), None))
+    drive = backend.to_host(interaction.pre_activation(units.scaled(backend.asarray(image), one), one))
     np.testing.assert_allclose(
         drive[0], parameters["weights"] @ image[0] / sigma + parameters["hidden_bias"], rtol=1e-5
     )
     hidden = np.array([[1, 0, 1]], dtype=np.float32)
-    mean = backend.to_host(units.mean(interaction.field(backend.asarray(hidden), None), None))
+    mean = backend.to_host(units.mean(interaction.top_down(backend.asarray(hidden), one), one))
     expected = parameters["visible_bias"] + sigma * hidden @ parameters["weights"]
     np.testing.assert_allclose(mean, expected, rtol=1e-5)
     # The mean is where the energy of the image with these hidden states is lowest.
-    pixels = backend.to_host(units.drive(backend.asarray(np.eye(4, dtype=np.float32)), None))
+    pixels = backend.to_host(units.scaled(backend.asarray(np.eye(4, dtype=np.float32)), one))
     seen = pixels @ parameters["weights"].T @ hidden[0]
 
     def energy(x: np.ndarray) -> float:
-        own = backend.to_host(units.energy(backend.asarray(x.astype(np.float32)), None))
+        own = backend.to_host(units.energy(backend.asarray(x.astype(np.float32)), one))
         return float(own[0] - x[0] @ seen)
 
     for step in np.concatenate([np.eye(4), -np.eye(4)]):

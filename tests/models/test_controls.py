@@ -40,7 +40,7 @@ def test_controls_need_to_know_the_width_first(control: type[Pixels], digits: Di
 def test_aligned_pixels_take_the_orientations_that_are_given(digits: Digits) -> None:
     images = digits[0][:40]
     control = AlignedPixels(rotations=72, hypotheses=0.8, orientation_smoothing=15.0).fit(images)
-    rows, orientations = control.hypothesised(images)
+    rows, orientations = control.candidate_orientations(images)
     assert len(rows) > len(images)
     given = control.transform(images[rows], orientations=orientations)
     for image, s, result in zip(images[rows], orientations, given, strict=True):

@@ -17,8 +17,7 @@ import thetarbm_cli
 from tests.standin import Ledger, install
 from thetarbm_cli.backend import CupyBackend, NumpyBackend, select_backend
 from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.groups import Groups
-from thetarbm_cli.models.update import TrainingState
+from thetarbm_cli.models.contrastive_divergence import OrientationGroups, TrainingState
 from thetarbm_cli.models.visible import VisibleUnits
 from thetarbm_cli.registry import MODELS
 
@@ -169,13 +168,13 @@ def test_no_copy_is_hidden(copies: Ledger, case: str) -> None:
 
 
 def test_a_hidden_copy_in_a_batch_is_found(copies: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    ordinary = VisibleUnits.drive
+    ordinary = VisibleUnits.scaled
 
-    def drive(self: VisibleUnits, visible: Any, groups: Groups | None) -> Any:
+    def scaled(self: VisibleUnits, visible: Any, groups: OrientationGroups) -> Any:
         assert float(visible[0, 0]) < 100
         return ordinary(self, visible, groups)
 
-    monkeypatch.setattr(VisibleUnits, "drive", drive)
+    monkeypatch.setattr(VisibleUnits, "scaled", scaled)
     one_batch, many_batches = (copies_of_epochs(copies, "rbm", batch_size=size) for size in (IMAGES, 2))
     assert one_batch[1] < many_batches[1]
     assert copies.hidden()["float"] > 0
@@ -183,12 +182,12 @@ def test_a_hidden_copy_in_a_batch_is_found(copies: Ledger, monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("copies")
 def test_a_host_array_in_a_batch_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    ordinary = VisibleUnits.drive
+    ordinary = VisibleUnits.scaled
 
-    def drive(self: VisibleUnits, visible: Any, groups: Groups | None) -> Any:
+    def scaled(self: VisibleUnits, visible: Any, groups: OrientationGroups) -> Any:
         return ordinary(self, visible + np.zeros(1, dtype=np.float32), groups)
 
-    monkeypatch.setattr(VisibleUnits, "drive", drive)
+    monkeypatch.setattr(VisibleUnits, "scaled", scaled)
     with pytest.raises(TypeError, match=r"Unsupported type <class 'numpy\.ndarray'>"):
         RBM(**COMMON, backend="cupy").fit(images())
 
@@ -201,11 +200,11 @@ def test_features_are_copied_in_and_out_once_a_chunk(
     fitted = model(**settings, backend="cupy").fit(images())
     counts = []
     for chunk in (IMAGES, 5):
-        monkeypatch.setattr("thetarbm_cli.models.inference.CHUNK", chunk)
+        monkeypatch.setattr("thetarbm_cli.models.rbm.CHUNK", chunk)
         copies.clear()
         fitted.transform(images())
         counts.append(copies.totals())
-    per_chunk = 2 if model is ThetaRBM else 1  # images, and for θ their orientations
+    per_chunk = 2 if model is ThetaRBM and settings["rotations"] > 1 else 1  # images, and for θ their orientations
     assert counts[1][0] - counts[0][0] == 4 * per_chunk
     assert counts[1][1] - counts[0][1] == 4
 

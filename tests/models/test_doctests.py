@@ -36,7 +36,7 @@ def assert_examples_are_true(name: str) -> None:
 
 def has_a_model(name: str) -> bool:
     """Whether the examples of a module use a machine; places of fields are a matter of the host."""
-    return ".models." in name and name != "thetarbm_cli.models.grid"
+    return ".models." in name and name != "thetarbm_cli.models.local_theta"
 
 
 @pytest.mark.parametrize("name", [name for name in modules_with_examples() if has_a_model(name)])

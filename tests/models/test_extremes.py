@@ -11,9 +11,7 @@ from tests.models.small import MODELS, small
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.estimator import host_state
-from thetarbm_cli.models.training import DivergenceError
-from thetarbm_cli.models.update import TrainingState
+from thetarbm_cli.models.contrastive_divergence import DivergenceError, TrainingState
 
 
 @pytest.fixture(autouse=True)
@@ -107,7 +105,7 @@ def test_the_monitor_has_the_last_good_state_when_training_diverges(model_class:
     states: list[TrainingState] = []
 
     def monitor(state: TrainingState) -> None:
-        states.append(host_state(state, select_backend()))
+        states.append(state.to_host(select_backend()))
 
     with pytest.raises(DivergenceError) as caught:
         model_class(epochs=20, **settings).fit(images, monitor=monitor)
@@ -126,7 +124,7 @@ def test_an_update_that_overflows_at_the_very_end_of_an_epoch_is_divergence() ->
     with pytest.raises(DivergenceError, match="in epoch 1 "):
         # One batch: its error is that of the parameters before the update.
         RBM(hidden=5, epochs=1, batch_size=30, learning_rate=1e38, standardise=False).fit(
-            images, monitor=lambda state: states.append(finite(host_state(state, select_backend())))
+            images, monitor=lambda state: states.append(finite(state.to_host(select_backend())))
         )
     assert states == []
 

@@ -1,5 +1,6 @@
 """Images of any square size, any number of rotations, orientations given or estimated, and wrong input."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 
 from tests.models.small import MODELS, small
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.imaging.orientation import OrientationEstimator
+from thetarbm_cli.models import RBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models.base import OrientedModel
 
 ORIENTED = ["orbm", "theta-tied", "theta-full"]
 IMAGE_MODELS = ["tirbm", *ORIENTED]
@@ -147,6 +150,10 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
     ("model_class", "wrong", "message"),
     [
         (RBM, {"hidden": 0}, "hidden must be 1 or above, not 0"),
+        (RBM, {"hidden": "a"}, "hidden must be a whole number, not 'a'"),
+        (RBM, {"hidden": True}, "hidden must be a whole number, not True"),
+        (RBM, {"epochs": 1.5}, r"epochs must be a whole number, not 1\.5"),
+        (RBM, {"standardise": "no"}, "standardise must be true or false, not 'no'"),
         (RBM, {"epochs": -1}, "epochs must be 0 or above, not -1"),
         (RBM, {"batch_size": 0}, "batch_size must be 1 or above, not 0"),
         (RBM, {"gibbs_steps": 0}, "gibbs_steps must be 1 or above, not 0"),
@@ -156,9 +163,9 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
         (RBM, {"rate_decay": -0.1}, r"rate_decay must be 0 or above, not -0\.1"),
         (RBM, {"weight_decay": -1}, "weight_decay must be 0 or above, not -1"),
         (RBM, {"sparsity_weight": -1}, "sparsity_weight must be 0 or above, not -1"),
-        (RBM, {"momentum": 1.0}, r"momentum must be in \[0, 1\), not 1\.0"),
-        (RBM, {"initial_momentum": -0.5}, r"initial_momentum must be in \[0, 1\), not -0\.5"),
-        (RBM, {"sparsity": 30}, r"sparsity must be between 0 and 1 \(a share of units that are on\), not 30"),
+        (RBM, {"momentum": 1.0}, r"momentum must be 0 or above and below 1, not 1\.0"),
+        (RBM, {"initial_momentum": -0.5}, r"initial_momentum must be 0 or above and below 1, not -0\.5"),
+        (RBM, {"sparsity": 30}, "sparsity must be above 0 and below 1, not 30"),
         (RBM, {"sparsity_form": "none"}, r"sparsity_form must be one of bias, bias\+weights, not 'none'"),
         (RBM, {"visible_sampling": "x"}, "visible_sampling must be one of mean, sample, not 'x'"),
         (RBM, {"visible": "binary"}, "visible must be one of gaussian, bernoulli, not 'binary'"),
@@ -176,9 +183,13 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
         (RBM, {"initial_scale": -1.0}, "initial_scale must be 0 or above, not -1.0"),
         (RBM, {"random_state": -1}, "a seed must be 0 or above, not -1"),
         (RBM, {"backend": "torch"}, "unknown backend 'torch'"),
-        (TransformInvariantRBM, {"rotations": 0}, "rotations must be in 1..360, not 0"),
+        (TransformInvariantRBM, {"rotations": 0}, "rotations must be 1 to 360, not 0"),
         (TransformInvariantRBM, {"rotation": "cubic"}, "rotation must be one of .*, not 'cubic'"),
-        (OrientedRBM, {"orientation_operator": "x"}, "unknown gradient operator 'x'"),
+        (
+            OrientedRBM,
+            {"orientation_operator": "x"},
+            "operator must be one of gaussian, central, sobel, not 'x'",
+        ),
         (ThetaRBM, {"tensor": "both"}, "tensor must be one of tied, full, not 'both'"),
         (ThetaRBM, {"initial": "x"}, "initial must be one of rotated, independent, not 'x'"),
         (ThetaRBM, {"initial": "independent"}, "independent initial slices need tensor='full'"),
@@ -187,3 +198,73 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
 def test_wrong_settings_are_named(model_class: type[RBM], wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         model_class(**{"hidden": 3, "epochs": 1, **wrong}).fit(pictures())
+
+
+def test_bernoulli_units_warn_of_values_outside_their_range() -> None:
+    images = 255 * pictures()
+    with pytest.warns(UserWarning, match=r"take values in \[0, 1\], and the images have .* to 25"):
+        RBM(hidden=3, epochs=1, visible="bernoulli", learning_rate=1e-6).fit(images)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RBM(hidden=3, epochs=1).fit(images)
+        RBM(hidden=3, epochs=1, visible="bernoulli").fit(images / 255)
+
+
+@pytest.mark.no_device("settings only")
+def test_numbers_of_numpy_are_numbers() -> None:
+    RBM(hidden=np.int64(3), epochs=np.int32(1), learning_rate=np.float32(0.01)).check_settings()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ThetaRBM(6, epochs=2, rotations=12, hypotheses=0.7),
+        ThetaRBM(6, epochs=2, rotations=12, hypotheses=0.7, tensor="full"),
+        OrientedRBM(6, epochs=2, rotations=12, hypotheses=0.7),
+        LocalThetaRBM(6, epochs=2, rotations=12, hypotheses=0.7, field=3, pooling=2, fields=100),
+    ],
+    ids=["tied", "full", "orbm", "local"],
+)
+def test_it_learns_from_every_pair_as_from_an_image_of_its_own(model: OrientedModel) -> None:
+    images = pictures()
+    rows, orientations = model.candidate_orientations(images)
+    assert len(images) < len(rows)
+    single = type(model)(**{**model.get_params(), "hypotheses": 1.0})
+    single.fit(images[rows], orientations=orientations)
+    np.testing.assert_array_equal(model.fit(images).weights_, single.weights_)
+    # Features are those of the dominant orientation.
+    dominant = model.orientation_estimator()(images)
+    np.testing.assert_array_equal(model.transform(images), single.transform(images, orientations=dominant))
+
+
+@pytest.mark.no_device("orientations are found on the host")
+@pytest.mark.parametrize("smoothing", [0.0, 15.0])
+def test_hypotheses_equal_a_loop_over_images_and_bins(smoothing: float) -> None:
+    estimator = OrientationEstimator(rotations=24, smoothing=smoothing)
+    images = np.concatenate([pictures(30), np.zeros((1, 64), dtype=np.float32)])
+    dominant, histograms = estimator.estimate(images)
+    expected = []
+    for row, histogram in enumerate(histograms):
+        expected.append((row, int(dominant[row])))
+        for s in range(24):
+            is_peak = histogram[s] >= histogram[s - 1] and histogram[s] > histogram[(s + 1) % 24]
+            if is_peak and histogram[s] >= np.float32(0.8) * histogram.max() and s != dominant[row]:
+                expected.append((row, s))
+    rows, orientations = estimator.candidate_orientations(images, 0.8)
+    assert list(zip(rows.tolist(), orientations.tolist(), strict=True)) == expected
+    alone = estimator.candidate_orientations(images, 1.0)
+    np.testing.assert_array_equal(alone[0], np.arange(31))
+    np.testing.assert_array_equal(alone[1], dominant)
+
+
+@pytest.mark.no_device("orientations are found on the host")
+def test_smoothing_is_a_gaussian_around_the_circle() -> None:
+    images = pictures(5)
+    plain = OrientationEstimator(rotations=18).histogram(images).astype(np.float64)
+    smooth = OrientationEstimator(rotations=18, smoothing=25.0).histogram(images)
+    weights = [np.exp(-0.5 * (min(k, 18 - k) * 20 / 25) ** 2) for k in range(18)]
+    expected = [
+        [sum(weights[(s - t) % 18] * row[t] for t in range(18)) / sum(weights) for s in range(18)] for row in plain
+    ]
+    np.testing.assert_allclose(smooth, expected, rtol=1e-4)
+    np.testing.assert_allclose(smooth.sum(axis=1), plain.sum(axis=1), rtol=1e-4)

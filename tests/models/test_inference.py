@@ -10,7 +10,7 @@ from tests.models.small import MODELS, small
 from tests.models.tiny import PIXELS, tiny
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.inference import CHUNK
+from thetarbm_cli.models.rbm import CHUNK
 
 Digits = tuple[np.ndarray, np.ndarray]
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tests.models.tiny import PIXELS, Parameters, Tiny, single, tiny
-from thetarbm_cli.models.groups import Groups
-from thetarbm_cli.models.update import TrainingState
+from thetarbm_cli.models.contrastive_divergence import OrientationGroups, TrainingState
 
 RATE = 1e-3
 COPIES = 5000
@@ -115,7 +114,7 @@ def test_longer_chains_are_nearer_to_the_exact_gradient() -> None:
 def test_the_positive_phase_of_the_variance_is_the_slope_of_minus_the_free_energy(name: str) -> None:
     case = tiny(name, "gaussian")
     images = np.random.default_rng(12).normal(0, 1.5, (5, PIXELS))
-    machine = case.fitted()._fitted_machine()
+    machine = case.fitted()._fitted_model()
     for s in range(case.orientations):
 
         def minus_free_energy(given: Parameters, s: int = s) -> np.ndarray:
@@ -124,13 +123,13 @@ def test_the_positive_phase_of_the_variance_is_the_slope_of_minus_the_free_energ
         exact = np.stack(
             [slope(minus_free_energy, case.parameters, "log_variance", (s, v)) for v in range(PIXELS)], axis=1
         )
-        groups = Groups.of(machine.backend, np.full(len(images), s), machine.groups)
+        groups = OrientationGroups.of(machine.backend, np.full(len(images), s), machine.groups)
         own = images
         if name == "theta-tied":
             own = np.rot90(images.reshape(-1, 3, 3), -s, axes=(1, 2)).reshape(images.shape)
         inputs = machine.backend.asarray(np.ascontiguousarray(own, dtype=np.float32))
-        hidden = machine.interaction.probabilities(machine.visible.drive(inputs, groups), groups)
-        slopes = machine.visible.variance_slope(inputs, machine.interaction.field(hidden, groups), groups)
+        hidden = machine.coupling.probabilities(machine.visible.scaled(inputs, groups), groups)
+        slopes = machine.visible.variance_slope(inputs, machine.coupling.top_down(hidden, groups), groups)
         np.testing.assert_allclose(machine.backend.to_host(slopes), exact, rtol=1e-4, atol=1e-4)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.models import RBM, LocalThetaRBM
-from thetarbm_cli.models.grid import FieldGrid
+from thetarbm_cli.models.local_theta import FieldGrid
 
 SMALL: dict[str, Any] = {"hidden": 5, "field": 4, "pooling": 2, "fields": 300, "epochs": 3, "rotations": 12}
 
@@ -139,7 +139,7 @@ def test_reconstruction_is_the_mean_of_the_fields_turned_forth() -> None:
         count[top : top + 4, left : left + 4] += 1
         for image in range(3):
             total[image, top : top + 4, left : left + 4] += means[9 * image + place].reshape(4, 4)
-    expected = model._turning().rotate((total / count).reshape(3, 64).astype(np.float32), index)
+    expected = model._rotations().rotate((total / count).reshape(3, 64).astype(np.float32), index)
     np.testing.assert_allclose(model.reconstruct(images), expected, rtol=1e-4, atol=1e-5)
     assert aligned.shape == images.shape
 
@@ -204,7 +204,7 @@ def test_it_resumes_bit_for_bit() -> None:
         ({"fields": 0}, "fields must be 1 or above, not 0"),
         ({"hypotheses": 0.0}, "hypotheses must be above 0 and at most 1, not 0.0"),
         ({"hypotheses": 1.5}, "hypotheses must be above 0 and at most 1, not 1.5"),
-        ({"orientation_smoothing": -1.0}, "smoothing of the orientations must be in 0..180"),
+        ({"orientation_smoothing": -1.0}, "orientation_smoothing must be 0 to 180"),
         ({"variance": "learned"}, "variance must be one of fixed"),
     ],
 )

@@ -9,9 +9,8 @@ import pytest
 from tests.models.small import MODELS, small
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.models import RBM, TransformInvariantRBM
-from thetarbm_cli.models.estimator import host_state
+from thetarbm_cli.models.contrastive_divergence import TrainingState
 from thetarbm_cli.models.seeds import AXES, batch_order, generator_of, seed_of
-from thetarbm_cli.models.update import TrainingState
 
 # All that could carry something from epoch to epoch.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -34,7 +33,7 @@ def states_of(model: RBM, images: np.ndarray, **keywords: Any) -> list[TrainingS
     """Copies of the state after each epoch, as they would be in a file."""
     states: list[TrainingState] = []
     backend = select_backend()
-    model.fit(images, monitor=lambda state: states.append(host_state(state, backend)), **keywords)
+    model.fit(images, monitor=lambda state: states.append(state.to_host(backend)), **keywords)
     return states
 
 

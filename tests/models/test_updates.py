@@ -9,10 +9,9 @@ from scipy.special import expit
 from tests.models.exact import turns
 from tests.models.naive import NaiveTrainer
 from thetarbm_cli.backend import select_backend
+from thetarbm_cli.data.prepare import Prepared
 from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.estimator import host_state
-from thetarbm_cli.models.learning import Learning
 from thetarbm_cli.models.seeds import generator_of
 
 SIZE, ROTATIONS, COUNT = 4, 5, 25
@@ -64,7 +63,7 @@ def assert_trains_like_the_naive_trainer(name: str, settings: dict[str, Any], ep
     model.fit(
         images,
         orientations=index,
-        monitor=lambda state: states.append(host_state(state, backend).parameters),
+        monitor=lambda state: states.append(state.to_host(backend).parameters),
     )
     # The state before the first update is that of a fit without epochs.
     start = model_class(**{**common, **own, **settings}, epochs=0).fit(images, orientations=index)
@@ -160,11 +159,10 @@ def test_the_oriented_machine_is_an_rbm_on_images_turned_back() -> None:
 
 @pytest.mark.no_device("settings only")
 def test_schedules_by_hand() -> None:
-    learning = RBM(learning_rate=0.1, rate_decay=0.5, momentum=0.9, initial_momentum=0.2, momentum_epochs=3)._learning()
-    assert isinstance(learning, Learning)
+    learning = RBM(learning_rate=0.1, rate_decay=0.5, momentum=0.9, initial_momentum=0.2, momentum_epochs=3)
     assert [learning.rate_at(epoch) for epoch in (0, 1, 2, 4)] == pytest.approx([0.1, 0.1 / 1.5, 0.05, 0.1 / 3])
     assert [learning.momentum_at(epoch) for epoch in range(5)] == [0.2, 0.2, 0.2, 0.9, 0.9]
-    steady = RBM()._learning()
+    steady = RBM()
     assert {steady.rate_at(epoch) for epoch in range(30)} == {0.01}
     assert {steady.momentum_at(epoch) for epoch in range(30)} == {0.9}
 
@@ -193,3 +191,60 @@ def test_a_batch_larger_than_the_data_is_the_whole_data() -> None:
     images = np.random.default_rng(3).random((12, 9), dtype=np.float32)
     whole, larger = (RBM(hidden=4, epochs=3, batch_size=size).fit(images) for size in (12, 1000))
     assert np.array_equal(whole.weights_, larger.weights_)
+
+
+# Sparsity weight λ, and how near the mean activation of the units comes to its target.
+WITHIN = [(0.3, 0.06), (1.0, 0.03)]
+
+
+def assert_reaches(model: RBM, images: np.ndarray, target: float, within: float) -> None:
+    activation = model.fit(images).transform(images).mean()
+    assert abs(activation - target) < within
+    # What the history says of the last epoch is the same number, taken while the weights still moved.
+    assert model.history_[-1].mean_activation == pytest.approx(activation, abs=0.01)
+
+
+@pytest.mark.parametrize("target", [0.3, 0.2, 0.1])
+@pytest.mark.parametrize(("weight", "within"), WITHIN)
+@pytest.mark.parametrize("model_class", [RBM, ThetaRBM])
+def test_the_mean_activation_reaches_its_target(
+    mnist_rot: Prepared, model_class: type[RBM], weight: float, within: float, target: float
+) -> None:
+    """1,250 updates from small batches at four times the rate, for 3,000 at full size."""
+    images, _ = mnist_rot.subset(500, 0, 0).part("train")
+    model = model_class(
+        hidden=80, epochs=50, batch_size=20, learning_rate=0.04, sparsity=target, sparsity_weight=weight
+    )
+    assert_reaches(model, images, target, within)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", [0.3, 0.2, 0.1])
+@pytest.mark.parametrize(("weight", "within"), WITHIN)
+@pytest.mark.parametrize("model_class", [RBM, ThetaRBM])
+def test_the_mean_activation_reaches_its_target_at_full_size(
+    mnist_rot: Prepared, model_class: type[RBM], weight: float, within: float, target: float
+) -> None:
+    images, _ = mnist_rot.part("train")
+    assert_reaches(model_class(sparsity=target, sparsity_weight=weight), images, target, within)
+
+
+def test_without_a_target_nothing_pulls(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images = digits[0][:500]
+    free, weightless, pulled = (
+        RBM(hidden=20, epochs=3, **settings).fit(images)
+        for settings in ({"sparsity": None}, {"sparsity": 0.1, "sparsity_weight": 0.0}, {"sparsity": 0.1})
+    )
+    assert np.array_equal(free.weights_, weightless.weights_)
+    assert np.array_equal(free.hidden_bias_, weightless.hidden_bias_)
+    assert pulled.transform(images).mean() < free.transform(images).mean() - 0.01
+
+
+def test_the_pull_on_the_weights_lowers_the_activation_as_well(digits: tuple[np.ndarray, np.ndarray]) -> None:
+    images = digits[0][:500]
+    settings: dict[str, Any] = {"hidden": 20, "epochs": 20, "batch_size": 10, "sparsity_form": "bias+weights"}
+    activations = [
+        RBM(sparsity=0.05, sparsity_weight=weight, **settings).fit(images).transform(images).mean()
+        for weight in (0.0, 3.0, 10.0)
+    ]
+    assert activations[0] > activations[1] + 0.02 > activations[2] + 0.04

@@ -18,7 +18,7 @@ from thetarbm_cli.registry import DATASETS, GENERATED, MODELS, preset_names
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.training import TrainedRun
-    from thetarbm_cli.models.update import EpochRecord
+    from thetarbm_cli.models.contrastive_divergence import EpochRecord
 
 
 @click.command("train")

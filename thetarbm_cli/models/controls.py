@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from thetarbm_cli.models.images import OrientedImageRBM
-from thetarbm_cli.models.inference import Images, Orientations
+from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator
+from thetarbm_cli.models.rbm import RBM
 
 
-class Pixels(OrientedImageRBM):
+@estimator
+class Pixels(OrientedModel, RBM):
     """Features that are the pixels of the image; nothing is learned and only the settings of turning are used."""
 
     def fit(self, X: Any, y: Any = None, **_: Any) -> Self:
@@ -44,6 +45,7 @@ class Pixels(OrientedImageRBM):
         return images
 
 
+@estimator
 class AlignedPixels(Pixels):
     """Features that are the pixels of the image, turned back by its dominant orientation."""
 

@@ -1,24 +1,20 @@
-"""The oriented RBM (O-RBM): images turned back by their dominant orientation, then an RBM."""
+"""The oriented RBM (O-RBM): images aligned by their dominant orientation, then an RBM."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from thetarbm_cli.models.images import OrientedImageRBM
-from thetarbm_cli.models.inference import Images, Orientations
+from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator, parameter
+from thetarbm_cli.models.rbm import RBM
 
 
-class OrientedRBM(OrientedImageRBM):
+@estimator
+class OrientedRBM(OrientedModel, RBM):
     """RBM trained on images that are aligned by their dominant orientation.
 
-    Parameters
-    ----------
-    hidden : int
-    align : bool
-        Whether images are aligned when features are taken. The paper does not say; its γ-scores can
-        only come from not aligning, so both are reported. `reconstruct` gives images as the machine sees them.
-    **common
-        The parameters of `OrientedImageRBM`, `ImageRBM` and `RBM`.
+    Whether images are aligned when features are taken the paper does not say; its γ-scores can only come from not
+    aligning, so both are measured. `reconstruct` gives images as the machine sees them.
 
     Examples
     --------
@@ -29,9 +25,9 @@ class OrientedRBM(OrientedImageRBM):
     (20, 4)
     """
 
-    def __init__(self, hidden: int = 500, *, align: bool = True, **common: Any) -> None:
-        super().__init__(hidden, **common)
-        self.align = align
+    evaluation_variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"unaligned": {"align": False}}
+
+    align: bool = parameter(default=True, about="Whether images are aligned when features are taken.")
 
     def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         return self._fit_standardiser(self.aligned(images, orientations)), None

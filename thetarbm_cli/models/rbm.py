@@ -1,61 +1,47 @@
-"""The restricted Boltzmann machine, and the parameters that all models share."""
+"""The restricted Boltzmann machine: how it is fitted, what a fitted one does, and how it is stored.
+
+The other models are RBMs with another step before the machine (`_fit_inputs`, `_inputs`, `_images_of`) or another
+machine (`_initial_parameters`, `_energy_model`).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.models.estimator import BoltzmannEstimator
-from thetarbm_cli.models.inference import Images, Orientations
-from thetarbm_cli.models.interactions import SharedInteraction
-from thetarbm_cli.models.machine import Machine
-from thetarbm_cli.models.visible import VisibleUnits
+from thetarbm_cli.backend import Array, Backend, select_backend
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.standardise import Standardiser
+from thetarbm_cli.models.base import FLOAT_BYTES, Images, Model, Orientations, estimator, parameter
+from thetarbm_cli.models.contrastive_divergence import (
+    CDConfig,
+    EnergyModel,
+    EpochRecord,
+    Monitor,
+    OrientationGroups,
+    Trainer,
+    TrainingState,
+)
+from thetarbm_cli.models.couplings import SharedCoupling
+from thetarbm_cli.models.seeds import generator_of, seed_of
+from thetarbm_cli.models.visible import KINDS, VisibleUnits
+
+# Rows that become features at a time: large enough for the products, small enough for the memory.
+CHUNK = 2000
+
+EnergyFunction = Callable[[EnergyModel, Array, OrientationGroups], Array]
 
 
-class RBM(BoltzmannEstimator):
+@estimator
+class RBM(Model, CDConfig):
     """Restricted Boltzmann machine with Gaussian or Bernoulli visible units.
-
-    Parameters
-    ----------
-    hidden : int
-        Number H of hidden units.
-    visible : {"gaussian", "bernoulli"}
-        Visible units; the paper's experiments are Gaussian.
-    epochs, batch_size : int
-        Passes over the training set; images in an update.
-    learning_rate, rate_decay : float
-        η = learning_rate / (1 + rate_decay · epoch).
-    momentum : float
-        α of Eq. 7, on the previous increment.
-    initial_momentum : float or None
-        Momentum of the first `momentum_epochs` epochs.
-    momentum_epochs : int
-    weight_decay : float
-        L2 weight of W.
-    gibbs_steps : int
-        k of CD-k.
-    visible_sampling : {"mean", "sample"}
-        What the negative phase takes from the visible units.
-    sparsity : float or None
-        Target p of the mean activation of every unit.
-    sparsity_weight : float
-        λ of the pull λ (p - q), q the unit's mean activation in the batch.
-    sparsity_form : {"bias", "bias+weights"}
-        Whether the pull acts on b alone, or through h (1 - h) on b and W.
-    variance : {"fixed", "learned"}
-        σ = 1, or log σ² learned (Cho, Ilin & Raiko 2011).
-    standardise : bool or None
-        Standardise each pixel with the statistics of the training images; None: for Gaussian units only.
-    floor : float
-        A pixel with a standard deviation at or below this keeps scale 1.
-    initial_scale : float
-        Standard deviation of the initial weights.
-    random_state : int
-        Seed of the initial weights, the batch orders and the sampling.
-    backend : {"auto", "numpy", "cupy"}
 
     Attributes
     ----------
@@ -76,72 +62,342 @@ class RBM(BoltzmannEstimator):
     (20, 4)
     """
 
-    def __init__(
+    hidden: int = parameter(default=500, least=1, about="Number H of hidden units.", kw_only=False)
+    visible: str = parameter(
+        default="gaussian", choices=KINDS, about="Visible units; the paper's experiments are Gaussian."
+    )
+    variance: str = parameter(
+        default="fixed",
+        choices=("fixed", "learned"),
+        about="σ = 1, or log σ² learned (Cho, Ilin & Raiko 2011).",
+    )
+    standardise: bool | None = parameter(
+        default=None,
+        about="Standardise each pixel with the statistics of the training images; None: for Gaussian units only.",
+    )
+    floor: float = parameter(
+        default=0.0, least=0, about="A pixel with a standard deviation at or below this keeps scale 1."
+    )
+    initial_scale: float = parameter(default=0.01, least=0, about="Standard deviation of the initial weights.")
+
+    def fit(
         self,
-        hidden: int = 500,
+        X: Any,
+        y: Any = None,
         *,
-        visible: str = "gaussian",
-        epochs: int = 30,
-        batch_size: int = 100,
-        learning_rate: float = 0.01,
-        rate_decay: float = 0.0,
-        momentum: float = 0.9,
-        initial_momentum: float | None = None,
-        momentum_epochs: int = 0,
-        weight_decay: float = 0.0,
-        gibbs_steps: int = 1,
-        visible_sampling: str = "mean",
-        sparsity: float | None = 0.3,
-        sparsity_weight: float = 0.3,
-        sparsity_form: str = "bias",
-        variance: str = "fixed",
-        standardise: bool | None = None,
-        floor: float = 0.0,
-        initial_scale: float = 0.01,
-        random_state: Any = 0,
-        backend: str = "auto",
-    ) -> None:
-        self.hidden = hidden
-        self.visible = visible
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.rate_decay = rate_decay
-        self.momentum = momentum
-        self.initial_momentum = initial_momentum
-        self.momentum_epochs = momentum_epochs
-        self.weight_decay = weight_decay
-        self.gibbs_steps = gibbs_steps
-        self.visible_sampling = visible_sampling
-        self.sparsity = sparsity
-        self.sparsity_weight = sparsity_weight
-        self.sparsity_form = sparsity_form
-        self.variance = variance
-        self.standardise = standardise
-        self.floor = floor
-        self.initial_scale = initial_scale
-        self.random_state = random_state
-        self.backend = backend
+        orientations: Any = None,
+        monitor: Monitor | None = None,
+        resume: TrainingState | None = None,
+    ) -> Self:
+        """Learn from images.
+
+        Parameters
+        ----------
+        X : (N, V) array
+            Images, flattened row by row, with values in [0, 1].
+        y : ignored
+        orientations : (N,) array of int, optional
+            Orientation index of each image, instead of the estimated one (models that use orientations).
+        monitor : callable, optional
+            Called with the `TrainingState` after each epoch.
+        resume : TrainingState, optional
+            A state of an earlier, equal fit to go on from.
+        """
+        trainer = self.trainer(X, orientations=orientations)
+        state = trainer.start()
+        if resume is not None:
+            state.restore(resume, trainer.model.backend)
+        self._finish(trainer, state, self.epochs, monitor)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, *, orientations: Any = None) -> Self:
+        """Learn for one more epoch, from these images, with the standardisation of the first call."""
+        if not hasattr(self, "weights_"):
+            trainer = self.trainer(X, orientations=orientations)
+            state = trainer.start()
+        else:
+            self.check_settings()
+            images = self._check_images(X, reset=False)
+            given = self._check_orientations(orientations, len(images))
+            self._seed = _integer_seed(self.random_state)
+            inputs, groups = self._inputs_to_learn(*self._learned_from(images, given))
+            trainer = self._trainer_on(inputs, groups, self._parameters())
+            state = trainer.start()
+            if hasattr(self, "state_"):
+                state.restore(self.state_, trainer.model.backend)
+        self._finish(trainer, state, state.epoch + 1, None)
+        return self
+
+    def trainer(self, X: Any, *, orientations: Any = None) -> Trainer:
+        """Fit what precedes the machine and give a trainer before its first epoch, as `fit` runs it."""
+        self.check_settings()
+        images = self._check_images(X, reset=True)
+        self._warn_of_range(images)
+        given = self._check_orientations(orientations, len(images))
+        self._seed = _integer_seed(self.random_state)
+        inputs, groups = self._fit_inputs(*self._learned_from(images, given))
+        return self._trainer_on(inputs, groups, self._initial_parameters(inputs))
+
+    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+        """Features of images: p(h = 1 | x, r), (n, H) in [0, 1]."""
+        return self._map(X, orientations, lambda model, x, groups: model.features(x, groups))
+
+    def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+        """Free energy of images, (n,): low where the model finds an image likely."""
+        return self._map(X, orientations, lambda model, x, groups: model.free_energy(x, groups))
+
+    def reconstruct(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+        """E[x | p(h | x, r), r]: one pass up and down, as images (n, V)."""
+
+        def up_and_down(model: EnergyModel, x: Array, groups: OrientationGroups) -> Array:
+            return model.reconstruction(model.hidden(x, groups), groups)
+
+        return self._map(X, orientations, up_and_down, as_images=True)
+
+    def sample(
+        self, n_samples: int = 1, *, gibbs_steps: int = 1000, orientation: int = 0, random_state: int = 0
+    ) -> NDArray[np.float32]:
+        """Draw images from the model by Gibbs chains that start at random hidden states.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of independent chains.
+        gibbs_steps : int
+            Full steps of each chain.
+        orientation : int
+            Orientation index r of the images (models with one slice per orientation).
+
+        Returns
+        -------
+        (n_samples, V) array, means of the last step
+        """
+        if n_samples < 1 or gibbs_steps < 1:
+            raise InputError(f"n_samples and gibbs_steps must be 1 or above, not {n_samples} and {gibbs_steps}")
+        model = self._fitted_model()
+        backend = model.backend
+        xp = backend.xp
+        if not 0 <= orientation < model.groups:
+            raise InputError(f"orientation must be in 0..{model.groups - 1}, not {orientation}")
+        index = np.full(n_samples, orientation, dtype=np.int64)
+        groups = OrientationGroups.of(backend, index, model.groups)
+        random = backend.random(seed_of(random_state, "sampling"))
+        shape = model.coupling.hidden_shape(n_samples)
+        uniforms = xp.empty((n_samples, shape[-1]), dtype=xp.float32)
+        hidden = xp.empty(shape, dtype=xp.float32)
+        states = 1 if len(shape) == 2 else shape[0] + 1
+        probabilities = xp.full(shape, 0.5 if states == 1 else 1 / states, dtype=xp.float32)
+        for _ in range(gibbs_steps):
+            random.uniform(uniforms)
+            model.coupling.sample(probabilities, uniforms, out=hidden)
+            mean = model.reconstruction(hidden, groups)
+            drawn = model.visible.sample(mean.copy(), groups, random)
+            probabilities = model.hidden(drawn, groups)
+        return self._images_of(backend.to_host(mean), index)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """All that was learned, as plain arrays."""
+        check_is_fitted(self, "weights_")
+        arrays: dict[str, NDArray[Any]] = dict(self._parameters())
+        if self._standardiser is not None:
+            arrays["standard_mean"] = self._standardiser.mean_
+            arrays["standard_scale"] = self._standardiser.scale_
+        return arrays
+
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take what another model with equal settings learned; the inverse of `to_arrays`."""
+        arrays = dict(arrays)
+        mean, scale = arrays.pop("standard_mean", None), arrays.pop("standard_scale", None)
+        self._standardiser: Standardiser | None = None
+        if mean is not None and scale is not None:
+            self._standardiser = Standardiser.from_arrays(mean, scale, floor=self.floor)
+        self.n_features_in_ = int(arrays["weights"].shape[-1])
+        self._set_parameters(arrays)
+        self.history_: list[EpochRecord] = []
+        # An optimiser's state of an earlier fit does not belong to these parameters.
+        self.__dict__.pop("state_", None)
+        return self
+
+    def training_bytes(self, images: int, pixels: int) -> int:
+        """Estimate the memory that training takes at most.
+
+        Weights are there four times: themselves, their increments, and a copy of both in a checkpoint. So are, for a
+        batch, the hidden states of both phases, the sampled ones and what they are computed from. The images come as
+        they are, standardised and rotated, and up to about twice where an image has several orientations.
+        """
+        inputs = 3 * images * pixels * (2 if getattr(self, "hypotheses", 1) < 1 else 1)
+        return FLOAT_BYTES * (inputs + self._machine_numbers(min(self.batch_size, images), pixels))
+
+    def _machine_numbers(self, batch: int, pixels: int) -> int:
+        """Numbers of weights and of hidden states of a batch, as often as they are there."""
+        return 4 * self.hidden * pixels + 4 * batch * self.hidden
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.visible == "bernoulli" and self.variance != "fixed":
+            raise InputError("Bernoulli visible units have no variance to learn: use variance='fixed'")
+
+    def _warn_of_range(self, images: Images) -> None:
+        if self.visible == "bernoulli" and not self.standardise and (images.min() < 0 or images.max() > 1):
+            warnings.warn(
+                f"Bernoulli visible units take values in [0, 1], and the images have {images.min():g} to "
+                f"{images.max():g}: divide them by their largest value, or use visible='gaussian'",
+                stacklevel=4,
+            )
+
+    def _learned_from(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+        """Images to learn from: once for each candidate orientation; orientations that are given have no others."""
+        candidates = self.candidate_orientations(images) if orientations is None else None
+        if candidates is None:
+            return images, orientations
+        rows, index = candidates
+        return images[rows], index
 
     def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+        """Fit what precedes the machine and return the machine's inputs and groups."""
         return self._fit_standardiser(images), None
 
     def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+        """The machine's inputs (n, V) and groups (n,) of images, with what was fitted."""
         return self._standardised(images), None
 
-    def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
-        pixels = inputs.shape[1]
-        return {
-            "weights": self._initial_weights(self.hidden, pixels),
-            "hidden_bias": np.zeros(self.hidden, dtype=np.float32),
-            **self._visible_parameters(pixels),
-        }
+    def _inputs_to_learn(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+        """The machine's inputs for further learning, with what was fitted."""
+        return self._inputs(images, orientations)
 
-    def _machine(self, backend: Backend, parameters: dict[str, Array]) -> Machine:
-        return Machine(
-            backend,
-            parameters,
-            VisibleUnits(backend, parameters, self.visible),
-            SharedInteraction(backend, parameters),
-            self._group_count(),
-        )
+    def _images_of(self, inputs: Images, groups: Orientations) -> Images:
+        """The images of a machine's inputs; the inverse of `_inputs` as far as there is one."""
+        return self._unstandardised(inputs)
+
+    def _groups_of(self, images: Images, orientations: Orientations | None) -> Orientations:
+        """Group of each image (n,), given or found, for machines that treat each orientation by itself."""
+        return np.zeros(len(images), dtype=np.int64)
+
+    def _group_count(self) -> int:
+        """Rows of the visible bias: 1, or the number of orientations."""
+        return 1
+
+    def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
+        """Parameters before the first update."""
+        shape = (self._group_count(), inputs.shape[1])
+        parameters = {
+            "weights": self._initial_weights(self.hidden, inputs.shape[1]),
+            "hidden_bias": np.zeros(self.hidden, dtype=np.float32),
+            "visible_bias": np.zeros(shape, dtype=np.float32),
+        }
+        if self.variance == "learned":
+            parameters["log_variance"] = np.zeros(shape, dtype=np.float32)
+        return parameters
+
+    def _initial_weights(self, *shape: int) -> NDArray[np.float32]:
+        """Normally distributed weights, the same for all models of a seed and shape."""
+        normal = generator_of(self._seed, "initial").standard_normal(shape, dtype=np.float32)
+        # A scale beyond float32 gives infinite weights, and training that says so.
+        with np.errstate(over="ignore"):
+            return np.float32(self.initial_scale) * normal
+
+    def _energy_model(self, backend: Backend, parameters: dict[str, Array]) -> EnergyModel:
+        """The machine over parameters that are on the backend's device."""
+        visible = VisibleUnits(backend, parameters, self.visible)
+        return EnergyModel(backend, parameters, visible, SharedCoupling(backend, parameters), self._group_count())
+
+    def _trainer_on(
+        self, inputs: Images, groups: Orientations | None, parameters: dict[str, NDArray[np.float32]]
+    ) -> Trainer:
+        backend = select_backend(self.backend)
+        on_device = {name: backend.asarray(value.copy()) for name, value in parameters.items()}
+        config = CDConfig(**{field.name: getattr(self, field.name) for field in dataclasses.fields(CDConfig)})
+        return Trainer(self._energy_model(backend, on_device), backend.asarray(inputs), groups, config, self._seed)
+
+    def _finish(self, trainer: Trainer, state: TrainingState, epochs: int, monitor: Monitor | None) -> None:
+        """Run the epochs and keep what was learned, on the host."""
+        trainer.run(state, epochs, monitor)
+        self.state_ = state.to_host(trainer.model.backend)
+        self.history_ = state.history
+        self._set_parameters(self.state_.parameters)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.hidden)
+
+    def _set_parameters(self, parameters: Mapping[str, NDArray[np.float32]]) -> None:
+        for name, value in parameters.items():
+            setattr(self, f"{name}_", value)
+        self.parameter_names_ = tuple(parameters)
+        self.components_ = self.weights_
+
+    def _parameters(self) -> dict[str, NDArray[np.float32]]:
+        return {name: getattr(self, f"{name}_") for name in self.parameter_names_}
+
+    def _fit_standardiser(
+        self, images: Images, orientations: Orientations | None = None, rotations: int | None = None
+    ) -> Images:
+        """Fit and apply the standardisation; none for Bernoulli units unless asked for."""
+        wanted = self.visible == "gaussian" if self.standardise is None else self.standardise
+        self._standardiser = None
+        if wanted:
+            self._standardiser = Standardiser(self.floor, rotations).fit(images, orientations)
+        return self._standardised(images, orientations)
+
+    def _standardised(self, images: Images, orientations: Orientations | None = None) -> Images:
+        return images if self._standardiser is None else self._standardiser.transform(images, orientations)
+
+    def _unstandardised(self, images: Images, orientations: Orientations | None = None) -> Images:
+        """Images in the scale of the user's pixels."""
+        return images if self._standardiser is None else self._standardiser.inverse(images, orientations)
+
+    def _fitted_model(self) -> EnergyModel:
+        check_is_fitted(self, "weights_")
+        backend = select_backend(self.backend)
+        on_device = {name: backend.asarray(value) for name, value in self._parameters().items()}
+        return self._energy_model(backend, on_device)
+
+    def _map(
+        self, X: Any, orientations: Any, function: EnergyFunction, *, as_images: bool = False
+    ) -> NDArray[np.float32]:
+        """Apply a function of the machine to images, chunk by chunk, in the order of the images."""
+        model = self._fitted_model()
+        images = self._check_images(X, reset=False)
+        given = self._check_orientations(orientations, len(images))
+        parts = []
+        for first in range(0, len(images), CHUNK):
+            rows = slice(first, first + CHUNK)
+            indices = None if given is None else given[rows]
+            parts.append(self._map_chunk(model, images[rows], indices, function, as_images))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _map_chunk(
+        self,
+        model: EnergyModel,
+        images: Images,
+        orientations: Orientations | None,
+        function: EnergyFunction,
+        as_images: bool,
+    ) -> NDArray[np.float32]:
+        backend = model.backend
+        if model.groups == 1:
+            inputs, _ = self._inputs(images, orientations)
+            groups = OrientationGroups.single(backend, len(images))
+            values = backend.to_host(function(model, backend.asarray(inputs), groups))
+            return self._images_of(values, self._groups_of(images, orientations)) if as_images else values
+        index = self._groups_of(images, orientations)
+        order = np.argsort(index, kind="stable")
+        index = index[order]
+        groups = OrientationGroups.of(backend, index, model.groups)
+        inputs = np.empty_like(images)
+        # One orientation after the other: few images for the processor's cache, and one operator for all of them.
+        for _, rows in groups.segments:
+            inputs[rows], _ = self._inputs(images[order[rows]], index[rows])
+        values = backend.to_host(function(model, backend.asarray(inputs), groups))
+        result = np.empty_like(values)
+        result[order] = self._images_of(values, index) if as_images else values
+        return result
+
+
+def _integer_seed(random_state: Any) -> int:
+    """An integer seed from what scikit-learn accepts as a random state."""
+    if isinstance(random_state, int | np.integer):
+        if random_state < 0:
+            raise InputError(f"a seed must be 0 or above, not {random_state}")
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))

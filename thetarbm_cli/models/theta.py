@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.models.images import OrientedImageRBM
-from thetarbm_cli.models.inference import Images, Orientations
-from thetarbm_cli.models.interactions import Interaction, SharedInteraction
-from thetarbm_cli.models.machine import Machine
-from thetarbm_cli.models.tensor import TensorInteraction, TiedInteraction
+from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator, parameter
+from thetarbm_cli.models.contrastive_divergence import EnergyModel
+from thetarbm_cli.models.couplings import Coupling, SharedCoupling, TensorCoupling, TiedCoupling
+from thetarbm_cli.models.rbm import RBM
 from thetarbm_cli.models.visible import VisibleUnits
 
-TENSORS = ("tied", "full")
-INITIALS = ("rotated", "independent")
 
-
-class ThetaRBM(OrientedImageRBM):
+@estimator
+class ThetaRBM(OrientedModel, RBM):
     """The θ-RBM: an unfactored gated Boltzmann machine p(h | x, r) with one slice W_s per orientation.
 
-    Parameters
-    ----------
-    hidden : int
-    tensor : {"tied", "full"}
-        ``full`` trains the paper's S slices and turns every gradient into each (Eqs. 5–6). ``tied`` trains one
-        canonical matrix M with W_s = R_{φs}(M) = M T_s': as W_s x = M (T_s'x), images are turned back once, before
-        training, and an update costs little more than an RBM's. By Lemma 1 the two are the same machine when T is an
-        exact group; with interpolated rotations they differ by the interpolation.
-    initial : {"rotated", "independent"}
-        Initial slices: turned copies of one matrix (Lemma 1's base case), or independent ones (its footnote).
-    **common
-        The parameters of `OrientedImageRBM`, `ImageRBM` and `RBM`. Images are standardised within their
-        orientation, and there is one visible bias per orientation.
+    The tensor ``full`` trains the paper's S slices and rotates every gradient into each (Eqs. 5–6). ``tied`` trains one
+    canonical matrix M with W_s = R_{φs}(M) = M T_s': as W_s x = M (T_s'x), images are rotated back once, before
+    training, and an update costs little more than an RBM's. By Lemma 1 the two are the same machine when T is an
+    exact group; with interpolated rotations they differ by the interpolation.
+
+    Images are standardised within their orientation, and there is one visible bias per orientation.
 
     Attributes
     ----------
     weights_ : (H, V) array M, or (S, H, V) array of slices
     hidden_bias_ : (H,) array
     visible_bias_ : (S, V) array
-        In the frame of the image, or (tied) turned back as the images are.
+        In the frame of the image, or (tied) rotated back as the images are.
 
     Examples
     --------
@@ -54,10 +42,16 @@ class ThetaRBM(OrientedImageRBM):
     ((20, 4), (9, 4, 16))
     """
 
-    def __init__(self, hidden: int = 500, *, tensor: str = "tied", initial: str = "rotated", **common: Any) -> None:
-        super().__init__(hidden, **common)
-        self.tensor = tensor
-        self.initial = initial
+    tensor: str = parameter(
+        default="tied",
+        choices=("tied", "full"),
+        about="One matrix of which the slices are rotated copies, or S slices trained by rotated gradients.",
+    )
+    initial: str = parameter(
+        default="rotated",
+        choices=("rotated", "independent"),
+        about="Initial slices: rotated copies of one matrix (Lemma 1's base case), or independent (its footnote).",
+    )
 
     @property
     def tensor_(self) -> NDArray[np.float32]:
@@ -66,18 +60,13 @@ class ThetaRBM(OrientedImageRBM):
 
     def _rotated_copies(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
         """W_s = R_{φs}(M) = M T_s' for every s."""
-        return np.ascontiguousarray(self._turning().rotate_all(matrix))
+        return np.ascontiguousarray(self._rotations().rotate_all(matrix))
 
     def _group_count(self) -> int:
         return self.rotations
 
-    def check_settings(self) -> None:
-        """Raise an `InputError` for the first setting that is out of range."""
-        super().check_settings()
-        if self.tensor not in TENSORS:
-            raise InputError(f"tensor must be one of {', '.join(TENSORS)}, not {self.tensor!r}")
-        if self.initial not in INITIALS:
-            raise InputError(f"initial must be one of {', '.join(INITIALS)}, not {self.initial!r}")
+    def _check_together(self) -> None:
+        super()._check_together()
         if self.tensor == "tied" and self.initial == "independent":
             raise InputError("independent initial slices need tensor='full': a tied tensor has one matrix")
 
@@ -89,16 +78,15 @@ class ThetaRBM(OrientedImageRBM):
         index = self._orientations(images, orientations)
         return self._in_frame(self._standardised(images, index), index), index
 
-    def _groups_of(self, images: Images, orientations: Orientations | None) -> Orientations | None:
+    def _groups_of(self, images: Images, orientations: Orientations | None) -> Orientations:
         return self._orientations(images, orientations)
 
     def _in_frame(self, images: Images, index: Orientations) -> Images:
         """Images as the machine sees them: as they are, or (tied) T_s'x, in the frame of M."""
-        return self._turning().rotate(images, index, transpose=True) if self.tensor == "tied" else images
+        return self._rotations().rotate(images, index, transpose=True) if self.tensor == "tied" else images
 
-    def _images_of(self, inputs: Images, groups: Orientations | None) -> Images:
-        assert groups is not None
-        images = self._turning().rotate(inputs, groups) if self.tensor == "tied" else inputs
+    def _images_of(self, inputs: Images, groups: Orientations) -> Images:
+        images = self._rotations().rotate(inputs, groups) if self.tensor == "tied" else inputs
         return self._unstandardised(images, groups)
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
@@ -110,14 +98,20 @@ class ThetaRBM(OrientedImageRBM):
                 parameters["weights"] = self._initial_weights(self.rotations, self.hidden, inputs.shape[1])
         return parameters
 
-    def _machine(self, backend: Backend, parameters: dict[str, Array]) -> Machine:
-        interaction: Interaction
+    def _machine_numbers(self, batch: int, pixels: int) -> int:
+        if self.tensor == "tied":
+            return super()._machine_numbers(batch, pixels)
+        # There are S slices, and both phases of a batch are rotated every way.
+        return 4 * self.hidden * pixels * self.rotations + 4 * batch * self.hidden + 2 * batch * self.rotations * pixels
+
+    def _energy_model(self, backend: Backend, parameters: dict[str, Array]) -> EnergyModel:
+        coupling: Coupling
         if self.tensor == "full":
-            interaction = TensorInteraction(backend, parameters, self.size_, self.rotation)
+            coupling = TensorCoupling(backend, parameters, self.size_, self.rotation)
         elif self.visible == "gaussian":
-            interaction = TiedInteraction(backend, parameters, self.size_, self.rotations, self.rotation)
+            coupling = TiedCoupling(backend, parameters, self.size_, self.rotations, self.rotation)
         else:
             # T_s'σ(c_s + W_s'h) has no form in the frame of M: there the machine is an RBM of its own.
-            interaction = SharedInteraction(backend, parameters)
+            coupling = SharedCoupling(backend, parameters)
         visible = VisibleUnits(backend, parameters, self.visible)
-        return Machine(backend, parameters, visible, interaction, self._group_count())
+        return EnergyModel(backend, parameters, visible, coupling, self._group_count())

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.models.images import ImageRBM
-from thetarbm_cli.models.inference import Images
-from thetarbm_cli.models.machine import Machine
-from thetarbm_cli.models.pooling import PooledInteraction
+from thetarbm_cli.models.base import Images, RotatingModel, estimator, parameter
+from thetarbm_cli.models.contrastive_divergence import EnergyModel
+from thetarbm_cli.models.couplings import PooledCoupling
+from thetarbm_cli.models.rbm import RBM
 from thetarbm_cli.models.visible import VisibleUnits
 
 
-class TransformInvariantRBM(ImageRBM):
-    """RBM whose hidden units see the image turned S ways and are on in one of the turns, or off.
+@estimator
+class TransformInvariantRBM(RotatingModel, RBM):
+    """RBM whose hidden units see the image rotated S ways and are on in one of the rotations, or off.
 
-    Its features are the probabilities that a unit is on in any turn. The default settings are those the paper gives
+    Its features are the probabilities that a unit is on in any rotation. The default settings are those the paper gives
     to all networks; the preset ``reference`` in `thetarbm_cli.registry` has those of the TI-RBM's authors.
-
-    Parameters
-    ----------
-    hidden : int
-    **common
-        The parameters of `ImageRBM` and `RBM`; `variance` may also be ``tracked``, a scalar σ that starts at the
-        residual of a k-means clustering and follows the reconstruction error.
 
     Attributes
     ----------
     weights_ : (H, V) array
     hidden_bias_ : (S, H) array
-        One bias per turn and unit.
+        One bias per rotation and unit.
 
     Examples
     --------
@@ -44,15 +36,17 @@ class TransformInvariantRBM(ImageRBM):
     (20, 4)
     """
 
-    variances = (*ImageRBM.variances, "tracked")
-
-    def __init__(self, hidden: int = 500, **common: Any) -> None:
-        super().__init__(hidden, **common)
+    variance: str = parameter(
+        default="fixed",
+        choices=("fixed", "learned", "tracked"),
+        about="σ = 1, log σ² learned, or a scalar σ that starts at the residual of a k-means clustering and follows "
+        "the reconstruction error.",
+    )
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
         parameters = super()._initial_parameters(inputs)
-        # A unit is on in one of S turns or off: from biases of 0 it would start on with probability S/(S + 1), and so
-        # many units at once overshoot until training may diverge. So it starts at 1/2, as in every other network.
+        # A unit is on in one of S rotations or off: from biases of 0 it would start on with probability S/(S + 1), and
+        # so many units at once overshoot until training may diverge. So it starts at 1/2, as in every other network.
         start = -np.log(self.rotations)
         parameters["hidden_bias"] = np.full((self.rotations, self.hidden), start, dtype=np.float32)
         if self.variance == "tracked":
@@ -72,10 +66,9 @@ class TransformInvariantRBM(ImageRBM):
         # Images that are all alike leave no residual but rounding, and no scale to start from.
         return residual if residual > 1e-3 else 1.0
 
-    def _machine(self, backend: Backend, parameters: dict[str, Array]) -> Machine:
-        return Machine(
-            backend,
-            parameters,
-            VisibleUnits(backend, parameters, self.visible),
-            PooledInteraction(backend, parameters, self.size_, self.rotation),
-        )
+    def _machine_numbers(self, batch: int, pixels: int) -> int:
+        return 4 * self.hidden * pixels + 4 * batch * self.hidden * self.rotations
+
+    def _energy_model(self, backend: Backend, parameters: dict[str, Array]) -> EnergyModel:
+        visible = VisibleUnits(backend, parameters, self.visible)
+        return EnergyModel(backend, parameters, visible, PooledCoupling(backend, parameters, self.size_, self.rotation))

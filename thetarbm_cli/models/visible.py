@@ -7,15 +7,39 @@ units see x / σ, the mean is c + σ W'h, and σ follows the reconstruction erro
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
 from thetarbm_cli.backend import Array, Backend, RandomStream
-from thetarbm_cli.models.activation import sigmoid
-from thetarbm_cli.models.groups import Groups
+
+if TYPE_CHECKING:
+    from thetarbm_cli.models.contrastive_divergence import OrientationGroups
 
 KINDS = ("gaussian", "bernoulli")
 
+# exp(80) is far inside float32, σ(-80) is 0 to every digit that a product can see, and σ(80) is 1.
+_FARTHEST = 80.0
+# Numbers that a processor's cache holds from one operation to the next; a device takes all at once.
+_CACHED = 1 << 16
+
+
+def sigmoid(xp: Any, x: Array) -> Array:
+    """σ(x) = 1 / (1 + exp(-x)), written over `x`; inputs of any size give 0 or 1, never NaN."""
+    step = max(_CACHED * len(x) // max(x.size, 1) if xp is np else len(x), 1)
+    for first in range(0, len(x), step):
+        part = x[first : first + step]
+        # NumPy clips twice as fast as it takes the maximum with a number.
+        xp.clip(part, -_FARTHEST, _FARTHEST, out=part)
+        xp.negative(part, out=part)
+        xp.exp(part, out=part)
+        part += 1
+        xp.reciprocal(part, out=part)
+    return x
+
 
 class VisibleUnits:
-    """The visible layer of a machine.
+    """The visible layer of a model.
 
     Parameters
     ----------
@@ -25,6 +49,9 @@ class VisibleUnits:
         ``log_variance`` (G, V); with a tracked one ``sigma`` (1,).
     kind : {"gaussian", "bernoulli"}
     """
+
+    # Parameters that follow the reconstruction error instead of a gradient.
+    tracked = ("sigma",)
 
     def __init__(self, backend: Backend, parameters: dict[str, Array], kind: str) -> None:
         self.backend = backend
@@ -36,14 +63,12 @@ class VisibleUnits:
         """Whether log σ² is a parameter."""
         return "log_variance" in self.parameters
 
-    def rows_of(self, name: str, groups: Groups | None) -> Array:
+    def rows_of(self, name: str, groups: OrientationGroups) -> Array:
         """Rows of a (G, V) parameter for each image: one row for all, or one by orientation."""
         parameter = self.parameters[name]
-        if groups is None or len(parameter) == 1:
-            return parameter
-        return self.backend.xp.take(parameter, groups.index, axis=0)
+        return parameter if len(parameter) == 1 else self.backend.xp.take(parameter, groups.index, axis=0)
 
-    def drive(self, visible: Array, groups: Groups | None) -> Array:
+    def scaled(self, visible: Array, groups: OrientationGroups) -> Array:
         """What hidden units see of `visible` (n, V): x, x / σ² or x / σ."""
         if self.learns_variance:
             return visible * self.backend.xp.exp(-self.rows_of("log_variance", groups))
@@ -51,14 +76,14 @@ class VisibleUnits:
             return visible / self.parameters["sigma"]
         return visible
 
-    def mean(self, field: Array, groups: Groups | None) -> Array:
-        """E[x | h, r] from the field W_s'h (n, V), written over it (Eq. 4)."""
+    def mean(self, top_down: Array, groups: OrientationGroups) -> Array:
+        """E[x | h, r] from W_s'h (n, V), written over it (Eq. 4)."""
         if "sigma" in self.parameters:
-            field *= self.parameters["sigma"]
-        field += self.rows_of("visible_bias", groups)
-        return sigmoid(self.backend.xp, field) if self.kind == "bernoulli" else field
+            top_down *= self.parameters["sigma"]
+        top_down += self.rows_of("visible_bias", groups)
+        return sigmoid(self.backend.xp, top_down) if self.kind == "bernoulli" else top_down
 
-    def sample(self, mean: Array, groups: Groups | None, random: RandomStream) -> Array:
+    def sample(self, mean: Array, groups: OrientationGroups, random: RandomStream) -> Array:
         """Draw x from its distribution given its mean (n, V), written over the mean."""
         xp = self.backend.xp
         noise = xp.empty_like(mean)
@@ -73,7 +98,7 @@ class VisibleUnits:
         mean += noise
         return mean
 
-    def energy(self, visible: Array, groups: Groups | None) -> Array:
+    def energy(self, visible: Array, groups: OrientationGroups) -> Array:
         """The part of the energy that has no hidden unit in it, per image (n,)."""
         bias = self.rows_of("visible_bias", groups)
         if self.kind == "bernoulli":
@@ -85,15 +110,18 @@ class VisibleUnits:
             squares /= self.parameters["sigma"] ** 2
         return squares.sum(axis=1) / 2
 
-    def bias_difference(self, difference: Array, groups: Groups | None) -> Array:
-        """Gradient of the bias c per image, from data minus model (n, V): scaled as hidden units see it."""
-        return self.drive(difference, groups)
-
-    def variance_slope(self, visible: Array, field: Array, groups: Groups | None) -> Array:
+    def variance_slope(self, visible: Array, top_down: Array, groups: OrientationGroups) -> Array:
         """∂/∂(log σ²) of minus the energy, per image (n, V): exp(-z) (½ (x - c)² - x W'h)."""
         xp = self.backend.xp
         slope = (visible - self.rows_of("visible_bias", groups)) ** 2
         slope /= 2
-        slope -= visible * field
+        slope -= visible * top_down
         slope *= xp.exp(-self.rows_of("log_variance", groups))
         return slope
+
+    def track(self, mean_error: float) -> None:
+        """Let a tracked σ follow the mean squared reconstruction error of an epoch."""
+        if "sigma" in self.parameters:
+            sigma = self.parameters["sigma"]
+            sigma *= 0.99
+            sigma += 0.01 * mean_error**0.5

@@ -16,8 +16,7 @@ from thetarbm_cli import documents
 from thetarbm_cli.backend import Backend
 from thetarbm_cli.experiments.runs.fields import EpochPart
 from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.models.estimator import host_state
-from thetarbm_cli.models.update import EpochRecord, TrainingState
+from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
 
 # Checkpoints may take this share of the training time.
 SHARE = 0.02
@@ -55,7 +54,7 @@ class Checkpointer:
             "training_seconds": self.training_seconds,
             "checkpoint_seconds": self.seconds,
         }
-        self.store.save_checkpoint(self.run, to_arrays(host_state(state, self.backend), progress))
+        self.store.save_checkpoint(self.run, to_arrays(state.to_host(self.backend), progress))
         self._last_time = time.perf_counter()
         self._last_cost = self._last_time - started
         self.seconds += self._last_cost

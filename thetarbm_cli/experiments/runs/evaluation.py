@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from collections.abc import Sequence
@@ -14,7 +15,6 @@ from thetarbm_cli.experiments.runs.measuring import Subject, Watch, measure_erro
 from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, fitted, weights_of
 from thetarbm_cli.experiments.runs.store import Measurement, RunRecord, joined
 from thetarbm_cli.experiments.runs.training import Workplace
-from thetarbm_cli.models.oriented import OrientedRBM
 from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED, column_name
 
 # Δ of the γ-score in the tables.
@@ -103,9 +103,9 @@ def evaluate_run(
         subject = Subject(record, model, data_of(place, record), select_backend(place.backend_name), watch)
         started = time.perf_counter()
         found = _measure(subject, due)
-        if isinstance(model, OrientedRBM):
-            model.set_params(align=False)
-            found["unaligned"] = _measure(subject, replace(due, search=False))
+        for variant, others in model.evaluation_variants.items():
+            other = replace(subject, model=copy.copy(model).set_params(**others))
+            found[variant] = _measure(other, replace(due, search=False))
         metrics = MetricsPart.model_validate(found)
         seconds = round(time.perf_counter() - started, 3)
         if record.is_measured and not force:

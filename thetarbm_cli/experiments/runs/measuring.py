@@ -17,8 +17,7 @@ from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.runs.training import perturbed_orientations
 from thetarbm_cli.measures.gamma import GammaScore, gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
-from thetarbm_cli.models.images import OrientedImageRBM
-from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.models import Model
 
 GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
@@ -45,7 +44,7 @@ class Subject:
     """What is measured: a model as it was recorded, and its images."""
 
     record: RunRecord
-    model: RBM
+    model: Model
     data: RunData
     backend: Backend
     watch: Watch
@@ -127,12 +126,12 @@ class Pairs:
     rows: NDArray[np.int64]
     orientations: NDArray[np.int64] | None
 
-    def features(self, model: RBM, part: slice) -> NDArray[np.float32]:
+    def features(self, model: Model, part: slice) -> NDArray[np.float32]:
         """Features of some of the pairs."""
         given = None if self.orientations is None else self.orientations[part]
         return model.transform(self.images[self.rows[part]], orientations=given)
 
-    def parts(self, model: RBM, progress: Progress) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    def parts(self, model: Model, progress: Progress) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
         """Features and rows of some images at a time."""
         for first in range(0, len(self.images), IMAGES_AT_ONCE):
             last = min(first + IMAGES_AT_ONCE, len(self.images))
@@ -154,9 +153,8 @@ def _pairs(subject: Subject, images: NDArray[np.float32], role: str) -> Pairs:
     if role in wrong:
         given = perturbed_orientations(model, images, record.settings, record.seed, role)
         return Pairs(images, np.arange(len(images)), given)
-    if isinstance(model, OrientedImageRBM) and model.hypotheses < 1:
-        return Pairs(images, *model.hypothesised(images))
-    return Pairs(images, np.arange(len(images)), None)
+    rows, orientations = model.candidate_orientations(images) or (np.arange(len(images)), None)
+    return Pairs(images, rows, orientations)
 
 
 def as_plain(score: GammaScore) -> dict[str, Any]:

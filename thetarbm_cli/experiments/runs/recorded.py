@@ -8,8 +8,7 @@ from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.runs.store import RunRecord, Weights
 from thetarbm_cli.experiments.runs.training import Workplace
-from thetarbm_cli.models.catalogue import build
-from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.models import Model, build
 
 
 def checked_record(place: Workplace, run: str) -> RunRecord:
@@ -51,7 +50,7 @@ def _has_its_id(record: RunRecord) -> bool:
         return False
 
 
-def model_of(place: Workplace, record: RunRecord) -> RBM:
+def model_of(place: Workplace, record: RunRecord) -> Model:
     """The fitted model of a run; as `weights_of` where its weights are missing."""
     return fitted(place, record, weights_of(place, record))
 
@@ -73,7 +72,7 @@ def weights_of(place: Workplace, record: RunRecord) -> Weights:
     return weights
 
 
-def fitted(place: Workplace, record: RunRecord, weights: Weights) -> RBM:
+def fitted(place: Workplace, record: RunRecord, weights: Weights) -> Model:
     """The model of a run with these weights."""
     settings = record.settings
     model = build(settings.model, settings.complete_parameters, seed=record.seed, backend=place.backend_name)

@@ -1,7 +1,7 @@
 """What defines a run: model, data, parameters, perturbation and seed, and the id that follows from them.
 
-The catalogue of models is imported only where it is asked: scikit-learn, which is behind it, takes a while, and
-who only reads records needs no model.
+The models are imported only where one is asked: scikit-learn, which is behind them, takes a while, and who only reads
+records needs no model.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from thetarbm_cli.registry import DATASETS, MODELS, source_names
 ALGORITHM = 1
 
 Scope = Literal["train", "rbm", "all"]
-# Models whose learning sees orientations, which can be perturbed.
-PERTURBED_MODELS = ("theta", "orbm")
 
 
 class DataSettings(BaseModel):
@@ -89,18 +87,18 @@ class RunSettings(BaseModel):
     @property
     def complete_parameters(self) -> dict[str, Any]:
         """All parameters of the model, defaults included."""
-        from thetarbm_cli.models.catalogue import defaults_of
+        from thetarbm_cli.models import model_class
 
-        return {**defaults_of(self.model), **self.parameters}
+        return {**model_class(self.model).default_settings(), **self.parameters}
 
     def canonical(self) -> dict[str, Any]:
         """The settings as they are hashed: only what differs from a default, so that new options change no id.
 
         Where the images come from is left out: the checksums of the data say what they are.
         """
-        from thetarbm_cli.models.catalogue import defaults_of
+        from thetarbm_cli.models import model_class
 
-        defaults = defaults_of(self.model)
+        defaults = model_class(self.model).default_settings()
         svm = self.svm.model_dump(exclude_defaults=True)
         return {
             "model": self.model,
@@ -129,14 +127,16 @@ def resolve(
     InputError
         If a name, type or value is wrong.
     """
-    from thetarbm_cli.models.catalogue import check_parameters, defaults_of
+    from thetarbm_cli.models import model_class
 
     size = profile if isinstance(profile, Profile) else _shipped_profile(profile)
     chosen = {**MODELS[model].preset(preset), **size.parameters, **(parameters or {})}
-    if perturbation and model not in PERTURBED_MODELS:
-        raise InputError(f"model {model} sees no orientations to perturb; {' and '.join(PERTURBED_MODELS)} do")
-    defaults = defaults_of(model)
-    checked = check_parameters(model, chosen)
+    kind = model_class(model)
+    if perturbation and not kind.uses_orientations:
+        others = (name for name in MODELS.own if model_class(name).uses_orientations)
+        raise InputError(f"model {model} sees no orientations to perturb; {', '.join(others)} do")
+    defaults = kind.default_settings()
+    checked = kind.checked_settings(chosen, name=model)
     return RunSettings(
         model=model,
         data=_section(DataSettings, "data", {**size.data.model_dump(exclude_unset=True), **(data or {})}),

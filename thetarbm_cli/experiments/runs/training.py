@@ -18,15 +18,14 @@ from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes
 from thetarbm_cli.experiments.runs.fields import EnvironmentPart, WeightsPart
 from thetarbm_cli.experiments.runs.images import RunData, load_data
-from thetarbm_cli.experiments.runs.memory import refuse_too_large, training_bytes
+from thetarbm_cli.experiments.runs.memory import refuse_too_large
 from thetarbm_cli.experiments.runs.perturbation import perturb
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
-from thetarbm_cli.models.catalogue import build
-from thetarbm_cli.models.images import OrientedImageRBM
-from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.models import Model, build
+from thetarbm_cli.models.base import OrientedModel
+from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
 from thetarbm_cli.models.seeds import AXES, generator_of
-from thetarbm_cli.models.update import EpochRecord, TrainingState
 
 logger = logging.getLogger("thetarbm")
 
@@ -169,12 +168,14 @@ def _train(
     """Train and store the weights; the record is stored only if training fails."""
     store.remove_leftovers(run)
     images, _ = data.train()
+    parameters = settings.complete_parameters
+    model = build(settings.model, parameters, seed=seed, backend=backend.name)
+    units = f" with {parameters['hidden']} hidden units" if "hidden" in parameters else ""
     refuse_too_large(
-        training_bytes(settings.model, settings.complete_parameters, *images.shape),
-        f"training {settings.model} with {settings.complete_parameters['hidden']} hidden units",
+        model.training_bytes(*images.shape),
+        f"training {settings.model}{units}",
         "fewer hidden units or rotations, or a smaller batch_size, need less",
     )
-    model = build(settings.model, settings.complete_parameters, seed=seed, backend=backend.name)
     checkpointer = Checkpointer(store, run, backend)
     resumed = checkpointer.resume()
     if resumed is not None:
@@ -185,7 +186,7 @@ def _train(
         checkpointer(state)
         history[:] = state.history
         if on_epoch is not None:
-            on_epoch(state.history[-1], model.epochs)
+            on_epoch(state.history[-1], parameters.get("epochs", state.epoch))
 
     def record(state: str, **more: Any) -> RunRecord:
         return RunRecord(
@@ -193,7 +194,7 @@ def _train(
             run=run,
             state=state,  # type: ignore[arg-type]
             settings=settings,
-            parameters=settings.complete_parameters,
+            parameters=parameters,
             seed=seed,
             seeds=seeds_by_axis(settings, seed),
             data=data.describe(),
@@ -225,13 +226,13 @@ def _train(
 
 
 def perturbed_orientations(
-    model: RBM, images: NDArray[np.float32], settings: RunSettings, seed: int, role: str = "train"
+    model: Model, images: NDArray[np.float32], settings: RunSettings, seed: int, role: str = "train"
 ) -> NDArray[np.int64] | None:
     """Perturbed orientations for Table 3, drawn anew for each role; None where a model estimates its own.
 
     The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``.
     """
-    if settings.perturbation is None or not isinstance(model, OrientedImageRBM):
+    if settings.perturbation is None or not isinstance(model, OrientedModel):
         return None
     n, p = settings.perturbation.n, settings.perturbation.p
     generator = generator_of(seed, "perturbation", n, round(1000 * p), PERTURBED_ROLES.index(role))

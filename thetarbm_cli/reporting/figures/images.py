@@ -135,13 +135,13 @@ def follows_rotations(found: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _estimator(context: FigureContext) -> OrientationEstimator:
     """Build the estimator of the suite's θ-RBM."""
     from thetarbm_cli.imaging.orientation import OrientationEstimator
-    from thetarbm_cli.models.catalogue import build
-    from thetarbm_cli.models.images import OrientedImageRBM
+    from thetarbm_cli.models import build
+    from thetarbm_cli.models.base import OrientedModel
 
     for cell in context.model_cells():
         if cell.model == "theta":
             model = build("theta", cell.settings().complete_parameters)
-            assert isinstance(model, OrientedImageRBM)
+            assert isinstance(model, OrientedModel)
             return model.orientation_estimator()
     return OrientationEstimator()
 

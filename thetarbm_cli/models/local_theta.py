@@ -1,16 +1,18 @@
-"""The local θ-RBM: small filters that are shared over the image, turned back by its orientation, and pooled.
+"""The local θ-RBM: small filters that are shared over the image, aligned by its orientation, and pooled.
 
-The tied θ-RBM has one matrix M in the frame of the images turned back, W_s x = M (T_s'x). Here M repeats the same
-filters at every place: a unit sees a field of a few pixels, and its activations are averaged over each cell of a
-coarse grid. So a stroke may move a little without moving the features, while the orientation, found once for the
-whole image, still turns all filters together.
+The tied θ-RBM has one matrix M in the frame of the aligned images, W_s x = M (T_s'x). Here M repeats the same filters
+at every place: a unit sees a field of a few pixels, and its activations are averaged over each cell of a coarse grid.
+So a stroke may move a little without moving the features, while the orientation, found once for the whole image, still
+rotates all filters together.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from thetarbm_cli.backend import Array, Backend, select_backend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.models.activation import sigmoid
-from thetarbm_cli.models.grid import FieldGrid
-from thetarbm_cli.models.images import OrientedImageRBM
-from thetarbm_cli.models.inference import CHUNK, Images, Orientations
+from thetarbm_cli.models.base import FLOAT_BYTES, Images, Orientations, OrientedModel, estimator, parameter
+from thetarbm_cli.models.contrastive_divergence import OrientationGroups
+from thetarbm_cli.models.rbm import CHUNK, RBM
 from thetarbm_cli.models.seeds import generator_of
+from thetarbm_cli.models.visible import sigmoid
 
 # Images whose fields are held at once: few enough for the processor's cache on a host, many for a device.
 _HOST_BLOCK = 20
@@ -33,32 +35,75 @@ _DRAWS = 4
 _CONTRAST = 0.3
 
 
-class LocalThetaRBM(OrientedImageRBM):
-    """θ-RBM of local filters with pooled features.
+@dataclass(frozen=True)
+class FieldGrid:
+    """Square fields at regular places of a square image.
 
     Parameters
     ----------
-    hidden : int
-        Number H of filters.
-    field : int
-        Side of the square field that a filter sees.
+    size, field : int
+        Side of the image, and of a field, in pixels.
     stride : int
-        Pixels from one field to the next when features are taken.
+        Pixels from one field to the next.
     pooling : int
-        Features are means over a grid of pooling × pooling cells.
-    contrast : float
-        Each field x is seen as (x - mean) / √(variance + contrast), over its own pixels; at 0, as it is. Turning blurs
-        an image a little, which weakens the contrast of its fields more than it changes their shape.
-    fields : int
-        Fields with contrast that are drawn from the training images, at any place, to learn from.
-    **common
-        The parameters of `OrientedImageRBM`, `ImageRBM` and `RBM`. The variance is fixed; fields are standardised,
-        each of their pixels by itself.
+        Cells along a side into which the fields are pooled.
+
+    Examples
+    --------
+    >>> FieldGrid(size=3, field=2, stride=1, pooling=1).places
+    array([[0, 1, 3, 4],
+           [1, 2, 4, 5],
+           [3, 4, 6, 7],
+           [4, 5, 7, 8]])
+    """
+
+    size: int
+    field: int
+    stride: int
+    pooling: int
+
+    @property
+    def side(self) -> int:
+        """Fields along a side."""
+        return (self.size - self.field) // self.stride + 1
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """Pixels of each field, row by row: (side², field²) indices into a flattened image."""
+        pixels = np.arange(self.size * self.size).reshape(self.size, self.size)
+        windows = np.lib.stride_tricks.sliding_window_view(pixels, (self.field, self.field))
+        return windows[:: self.stride, :: self.stride].reshape(self.side**2, self.field**2)
+
+    @cached_property
+    def pool(self) -> NDArray[np.float32]:
+        """The mean over the fields of each cell, as a (pooling², side²) matrix; cells are as equal as can be."""
+        edges = np.round(np.linspace(0, self.side, self.pooling + 1)).astype(int)
+        along = np.zeros((self.pooling, self.side))
+        for cell, (start, stop) in enumerate(pairwise(edges)):
+            along[cell, start:stop] = 1 / (stop - start)
+        return np.kron(along, along).astype(np.float32)
+
+    def folded(self, fields: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Lay fields (n, side², field²) into images (n, size²): the mean where they overlap, 0 where there is none."""
+        images = np.zeros((len(fields), self.size**2), dtype=np.float32)
+        covered = np.zeros(self.size**2, dtype=np.float32)
+        for place, pixels in enumerate(self.places):
+            images[:, pixels] += fields[:, place]
+            covered[pixels] += 1
+        images /= np.maximum(covered, 1)
+        return images
+
+
+@estimator
+class LocalThetaRBM(OrientedModel, RBM):
+    """θ-RBM of local filters with pooled features.
+
+    The variance is fixed; fields are standardised, each of their pixels by itself.
 
     Attributes
     ----------
     weights_ : (H, field²) array
-        The filters in the frame of images turned back; `sample` draws fields.
+        The filters in the frame of aligned images; `sample` draws fields.
     hidden_bias_ : (H,) array
     visible_bias_ : (1, field²) array
 
@@ -71,34 +116,19 @@ class LocalThetaRBM(OrientedImageRBM):
     (20, 16)
     """
 
-    variances: ClassVar[tuple[str, ...]] = ("fixed",)
-
-    def __init__(
-        self,
-        hidden: int = 500,
-        *,
-        field: int = 8,
-        stride: int = 2,
-        pooling: int = 4,
-        contrast: float = 0.0,
-        fields: int = 40_000,
-        **common: Any,
-    ) -> None:
-        super().__init__(hidden, **common)
-        self.field = field
-        self.stride = stride
-        self.pooling = pooling
-        self.contrast = contrast
-        self.fields = fields
-
-    def check_settings(self) -> None:
-        """Raise an `InputError` for the first setting that is out of range."""
-        super().check_settings()
-        for name, least in (("field", 2), ("stride", 1), ("pooling", 1), ("fields", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be {least} or above, not {getattr(self, name)}")
-        if not 0 <= self.contrast < math.inf:
-            raise InputError(f"contrast must be 0 or above, not {self.contrast}")
+    variance: str = parameter(default="fixed", choices=("fixed",), about="σ = 1.")
+    field: int = parameter(default=8, least=2, about="Side of the square field that a filter sees.")
+    stride: int = parameter(default=2, least=1, about="Pixels from one field to the next when features are taken.")
+    pooling: int = parameter(default=4, least=1, about="Features are means over a grid of pooling × pooling cells.")
+    contrast: float = parameter(
+        default=0.0,
+        least=0,
+        about="Each field x is seen as (x - mean) / √(variance + contrast), over its own pixels; at 0, as it is. "
+        "Rotating blurs an image a little, which weakens the contrast of its fields more than it changes their shape.",
+    )
+    fields: int = parameter(
+        default=40_000, least=1, about="Fields with contrast that are drawn from the training images to learn from."
+    )
 
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Features of images: mean p(h = 1 | field) over each cell, (n, pooling² · H) in [0, 1], cell by cell."""
@@ -123,30 +153,31 @@ class LocalThetaRBM(OrientedImageRBM):
 
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Free energy of images, (n,): the sum over their fields, low where the model finds them likely."""
-        machine = self._fitted_machine()
+        model = self._fitted_model()
 
         def energy(images: Images, index: Orientations) -> Images:
-            fields = machine.backend.asarray(self._inputs(images, index)[0])
-            values = machine.backend.to_host(machine.free_energy(fields, None))
+            fields = model.backend.asarray(self._inputs(images, index)[0])
+            groups = OrientationGroups.single(model.backend, len(fields))
+            values = model.backend.to_host(model.free_energy(fields, groups))
             return np.asarray(values.reshape(len(images), -1).sum(axis=1))
 
         return self._in_chunks(X, orientations, energy)
 
     def reconstruct(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Images (n, V) from one pass of every field up and down, the mean where fields overlap."""
-        machine = self._fitted_machine()
+        model = self._fitted_model()
 
         def up_and_down(images: Images, index: Orientations) -> Images:
-            fields = machine.backend.asarray(self._inputs(images, index)[0])
-            hidden = machine.interaction.probabilities(machine.visible.drive(fields, None), None)
-            means = machine.visible.mean(machine.interaction.field(hidden, None), None)
-            values = self._unstandardised(machine.backend.to_host(means)).reshape(len(images), -1, self.field**2)
+            fields = model.backend.asarray(self._inputs(images, index)[0])
+            groups = OrientationGroups.single(model.backend, len(fields))
+            means = model.reconstruction(model.hidden(fields, groups), groups)
+            values = self._unstandardised(model.backend.to_host(means)).reshape(len(images), -1, self.field**2)
             if self.contrast:
                 seen = self.aligned(images, index)[:, self._grid().places]
                 _, mean, spread = _contrasted(np, seen, self.contrast)
                 values = values * spread + mean
-            turned: Images = self._turning().rotate(self._grid().folded(values), index)
-            return turned
+            rotated: Images = self._rotations().rotate(self._grid().folded(values), index)
+            return rotated
 
         return self._in_chunks(X, orientations, up_and_down)
 
@@ -161,6 +192,12 @@ class LocalThetaRBM(OrientedImageRBM):
         super().load_arrays(learned)
         self.n_features_in_ = int(pixels[0])
         return self
+
+    def training_bytes(self, images: int, pixels: int) -> int:
+        """Estimate the memory that training takes at most: filters see fields, four drawn for each that is kept."""
+        seen = self.field**2
+        inputs = 3 * images * pixels * (2 if self.hypotheses < 1 else 1) + 6 * self.fields * seen
+        return FLOAT_BYTES * (inputs + self._machine_numbers(min(self.batch_size, images), seen))
 
     @property
     def _n_features_out(self) -> int:
@@ -234,12 +271,12 @@ def _contrasted(xp: Any, fields: Array, contrast: float) -> tuple[Array, Array, 
 def _pooled(
     backend: Backend, images: Array, contrast: float, places: Array, pool: Array, weights: Array, bias: Array
 ) -> Array:
-    """Features (n, cells · H) of a few images that are turned back."""
+    """Features (n, cells · H) of a few images that are aligned."""
     xp = backend.xp
     fields = xp.take(images, places, axis=1)
     if contrast:
         fields, _, _ = _contrasted(xp, fields, contrast)
-    drives = xp.matmul(fields.reshape(-1, fields.shape[2]), weights)
-    drives += bias
-    active = sigmoid(xp, drives).reshape(len(images), len(places), -1)
+    pre_activation = xp.matmul(fields.reshape(-1, fields.shape[2]), weights)
+    pre_activation += bias
+    active = sigmoid(xp, pre_activation).reshape(len(images), len(places), -1)
     return xp.matmul(pool, active).reshape(len(images), -1)

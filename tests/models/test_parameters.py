@@ -4,34 +4,33 @@ import numpy as np
 import pytest
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.models import RBM
-from thetarbm_cli.models.catalogue import build, check_parameters, defaults_of
+from thetarbm_cli.models import Model, build, model_class
 from thetarbm_cli.registry import MODELS
 
 
 @pytest.mark.no_device("settings only")
 @pytest.mark.parametrize("model", MODELS.own)
 def test_every_model_is_built_from_its_own_settings(model: str) -> None:
-    defaults = defaults_of(model)
+    defaults = model_class(model).default_settings()
     assert not {"random_state", "backend"} & defaults.keys()
     built = build(model, {**defaults, "hidden": 7}, seed=3, backend="numpy")
-    assert type(built) is MODELS.load(model)
+    assert type(built) is MODELS.load(model) is model_class(model)
     assert built.get_params() == {**defaults, "hidden": 7, "random_state": 3, "backend": "numpy"}
-    assert check_parameters(model, defaults) == defaults
+    assert model_class(model).checked_settings(defaults, name=model) == defaults
 
 
 @pytest.mark.no_device("settings only")
 @pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
 def test_the_paper_is_the_preset_of_all_networks(model: str) -> None:
     assert MODELS[model].preset("paper") == {}
-    common = defaults_of("rbm")
-    assert {name: defaults_of(model)[name] for name in common} == common
+    common = model_class("rbm").default_settings()
+    assert {name: model_class(model).default_settings()[name] for name in common} == common
 
 
 @pytest.mark.no_device("settings only")
 def test_the_reference_is_a_preset_of_the_transform_invariant_machine() -> None:
     preset = MODELS["tirbm"].preset("reference")
-    assert check_parameters("tirbm", preset) == preset
+    assert model_class("tirbm").checked_settings(preset, name="tirbm") == preset
     assert preset["sparsity_weight"] == 3.0
     with pytest.raises(InputError, match="model rbm has no preset 'reference': choose one of paper"):
         MODELS["rbm"].preset("reference")
@@ -39,7 +38,7 @@ def test_the_reference_is_a_preset_of_the_transform_invariant_machine() -> None:
 
 @pytest.mark.no_device("settings only")
 def test_whole_numbers_may_stand_for_numbers_and_nothing_else_is_converted() -> None:
-    checked = check_parameters("rbm", {"learning_rate": 1, "sparsity": None, "hidden": 20})
+    checked = model_class("rbm").checked_settings({"learning_rate": 1, "sparsity": None, "hidden": 20}, name="rbm")
     assert checked == {"learning_rate": 1.0, "sparsity": None, "hidden": 20}
     assert type(checked["learning_rate"]) is float
 
@@ -51,22 +50,22 @@ def test_whole_numbers_may_stand_for_numbers_and_nothing_else_is_converted() -> 
         ({"colour": 1}, "model rbm has no setting 'colour'; it has .*learning_rate"),
         ({"random_state": 1}, "model rbm has no setting 'random_state'"),
         ({"tensor": "full"}, "model rbm has no setting 'tensor'"),
-        ({"hidden": 5.0}, r"setting hidden must be a whole number, not 5\.0"),
-        ({"hidden": True}, "setting hidden must be a whole number, not True"),
-        ({"hidden": "5"}, "setting hidden must be a whole number, not '5'"),
-        ({"hidden": None}, "setting hidden must be a whole number, not None"),
-        ({"learning_rate": "fast"}, "setting learning_rate must be a number, not 'fast'"),
-        ({"learning_rate": True}, "setting learning_rate must be a number, not True"),
-        ({"sparsity": "low"}, "setting sparsity must be a number, not 'low'"),
-        ({"standardise": 1}, "setting standardise must be true or false, not 1"),
-        ({"visible": 3}, "setting visible must be a word, not 3"),
+        ({"hidden": 5.0}, r"hidden must be a whole number, not 5\.0"),
+        ({"hidden": True}, "hidden must be a whole number, not True"),
+        ({"hidden": "5"}, "hidden must be a whole number, not '5'"),
+        ({"hidden": None}, "hidden must be a whole number, not None"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number, not 'fast'"),
+        ({"learning_rate": True}, "learning_rate must be a number, not True"),
+        ({"sparsity": "low"}, "sparsity must be a number, not 'low'"),
+        ({"standardise": 1}, "standardise must be true or false, not 1"),
+        ({"visible": 3}, "visible must be a word, not 3"),
         ({"hidden": 0}, "hidden must be 1 or above, not 0"),
-        ({"sparsity": 3.0}, "sparsity must be between 0 and 1"),
+        ({"sparsity": 3.0}, "sparsity must be above 0 and below 1"),
     ],
 )
 def test_wrong_settings_are_named(parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        check_parameters("rbm", parameters)
+        model_class("rbm").checked_settings(parameters, name="rbm")
 
 
 @pytest.mark.no_device("settings only")
@@ -76,14 +75,14 @@ def test_an_unknown_model_is_named() -> None:
 
 
 def assert_gives_features(model: str, images: np.ndarray) -> None:
-    parameters = {**defaults_of(model), "hidden": 5, "epochs": 1}
+    parameters = {**model_class(model).default_settings(), "hidden": 5, "epochs": 1}
     fitted = build(model, parameters, seed=1).fit(images)
     features = fitted.transform(images)
     # Each of the local machine's 5 filters is pooled in 4 × 4 cells.
     assert features.shape == (60, 784 if "pixels" in model else 5 * 16 if model == "theta-local" else 5)
     assert len(fitted.get_feature_names_out()) == features.shape[1]
     copy = build(model, parameters, seed=1).load_arrays(fitted.to_arrays())
-    assert isinstance(copy, RBM)
+    assert isinstance(copy, Model)
     assert np.array_equal(copy.transform(images), features)
 
 

@@ -1,0 +1,450 @@
+"""Contrastive divergence: the one learning loop of all models, from the settings to the update (Eqs. 5–7).
+
+Read from top to bottom: the settings (`CDConfig`), the orientations of a batch (`OrientationGroups`), what is trained
+(`EnergyModel`), what an epoch leaves to the next (`TrainingState`), both phases of a batch (`CDBatch`), and the loop
+(`Trainer`): epochs, batches, Gibbs steps, update.
+
+An epoch is a pure function of the parameters, the increments and the epoch's number: its batch order and its random
+numbers are seeded by the number alone. A state saved after any epoch therefore resumes bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli.backend import Array, Backend, RandomStream
+from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.models.base import parameter
+from thetarbm_cli.models.couplings import Coupling
+from thetarbm_cli.models.seeds import batch_order, seed_of
+from thetarbm_cli.models.visible import VisibleUnits
+
+# A reconstruction this many times worse than predicting the mean is divergence, long before it overflows.
+DIVERGED = 1e3
+
+SPARSITY_FORMS = ("bias", "bias+weights")
+VISIBLE_SAMPLINGS = ("mean", "sample")
+
+
+class DivergenceError(ThetaRBMError):
+    """Training left the numbers: the message says when and what to try."""
+
+
+@dataclass(kw_only=True, eq=False)
+class CDConfig:
+    """Settings of the learning loop, which every model that learns by it has among its parameters."""
+
+    epochs: int = parameter(default=30, least=0, about="Passes over the training images.")
+    batch_size: int = parameter(default=100, least=1, about="Images in an update.")
+    learning_rate: float = parameter(default=0.01, above=0, about="η of the first epoch.")
+    rate_decay: float = parameter(default=0.0, least=0, about="η = learning_rate / (1 + rate_decay · epoch).")
+    momentum: float = parameter(default=0.9, least=0, below=1, about="α of Eq. 7, on the previous increment.")
+    initial_momentum: float | None = parameter(
+        default=None, least=0, below=1, about="Momentum of the first momentum_epochs epochs."
+    )
+    momentum_epochs: int = parameter(default=0, least=0, about="Epochs with initial_momentum.")
+    weight_decay: float = parameter(default=0.0, least=0, about="Weight of the L2 penalty on W.")
+    gibbs_steps: int = parameter(default=1, least=1, about="k of CD-k.")
+    visible_sampling: str = parameter(
+        default="mean", choices=VISIBLE_SAMPLINGS, about="What the negative phase takes from the visible units."
+    )
+    sparsity: float | None = parameter(
+        default=0.3, above=0, below=1, about="Target p of the mean activation of every hidden unit."
+    )
+    sparsity_weight: float = parameter(
+        default=0.3, least=0, about="λ of the pull λ (p - q), q the unit's mean activation in the batch."
+    )
+    sparsity_form: str = parameter(
+        default="bias",
+        choices=SPARSITY_FORMS,
+        about="Whether the pull acts on b alone, or through h (1 - h) on b and W.",
+    )
+
+    def rate_at(self, epoch: int) -> float:
+        """Learning rate η of an epoch (counted from 0)."""
+        return self.learning_rate / (1 + self.rate_decay * epoch)
+
+    def momentum_at(self, epoch: int) -> float:
+        """Momentum α of an epoch (counted from 0)."""
+        if self.initial_momentum is not None and epoch < self.momentum_epochs:
+            return self.initial_momentum
+        return self.momentum
+
+
+@dataclass(frozen=True)
+class OrientationGroups:
+    """Orientation of each of n rows that are sorted by orientation (the one-hot r of Eq. 2).
+
+    Attributes
+    ----------
+    segments : (s, rows) for every orientation s that occurs, rows a slice
+    index : (n,) device array of s
+    memberships : (n, S) device array, the one-hot rows r
+    """
+
+    segments: tuple[tuple[int, slice], ...]
+    index: Array
+    memberships: Array
+
+    @classmethod
+    def of(cls, backend: Backend, sorted_index: NDArray[np.int64], count: int) -> OrientationGroups:
+        """Describe host indices that are sorted already; `count` is S."""
+        index = backend.asarray(sorted_index)
+        return cls(_segments(sorted_index, count), index, _one_hot(backend, index, count))
+
+    @classmethod
+    def single(cls, backend: Backend, rows: int) -> OrientationGroups:
+        """Describe rows that no orientation tells apart."""
+        index = backend.xp.zeros(rows, dtype=np.int64)
+        return cls(((0, slice(0, rows)),), index, _one_hot(backend, index, 1))
+
+
+def _one_hot(backend: Backend, index: Array, count: int) -> Array:
+    """Rows of r: (n, `count`) float32 with a 1 where the index is."""
+    xp = backend.xp
+    return (index[:, None] == xp.arange(count)[None, :]).astype(xp.float32)
+
+
+def _segments(sorted_index: NDArray[np.int64], count: int) -> tuple[tuple[int, slice], ...]:
+    """Slices of equal values in a sorted host array."""
+    edges = np.searchsorted(sorted_index, np.arange(count + 1))
+    return tuple((s, slice(int(edges[s]), int(edges[s + 1]))) for s in range(count) if edges[s] < edges[s + 1])
+
+
+@dataclass
+class EnergyModel:
+    """A visible layer and its coupling to the hidden one; what follows from their energy (Eq. 1).
+
+    Attributes
+    ----------
+    parameters : dict of device arrays
+        Shared by both layers: ``weights``, ``hidden_bias``, ``visible_bias``, perhaps one of the variance.
+    groups : int
+        Orientations that it tells apart: 1, or S.
+    """
+
+    backend: Backend
+    parameters: dict[str, Array]
+    visible: VisibleUnits
+    coupling: Coupling
+    groups: int = 1
+
+    def hidden(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
+        """p(h | x, r) of every hidden state (Eq. 3), (..., n, H)."""
+        return self.coupling.probabilities(self.visible.scaled(visible, groups), groups, out)
+
+    def reconstruction(self, hidden: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
+        """E[x | h, r] (Eq. 4), (n, V)."""
+        return self.visible.mean(self.coupling.top_down(hidden, groups, out), groups)
+
+    def features(self, visible: Array, groups: OrientationGroups) -> Array:
+        """p(h = 1 | x, r) of every unit, pooled where units have several states; (n, H)."""
+        return self.coupling.pooled(self.hidden(visible, groups))
+
+    def free_energy(self, visible: Array, groups: OrientationGroups) -> Array:
+        """-log Σ_h exp(-E(x, h, r)), per image (n,)."""
+        scaled = self.visible.scaled(visible, groups)
+        return self.visible.energy(visible, groups) - self.coupling.log_normaliser(scaled, groups)
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """What one epoch did: mean squared error of the reconstruction, mean activation of the hidden units."""
+
+    epoch: int
+    reconstruction_error: float
+    mean_activation: float
+
+
+@dataclass
+class TrainingState:
+    """All that an epoch leaves to the next: parameters, their last increments, and the history."""
+
+    parameters: dict[str, Array]
+    increments: dict[str, Array]
+    epoch: int = 0
+    history: list[EpochRecord] = field(default_factory=list)
+
+    def to_host(self, backend: Backend) -> TrainingState:
+        """Copy the state to the host."""
+        return TrainingState(
+            {name: np.array(backend.to_host(value)) for name, value in self.parameters.items()},
+            {name: np.array(backend.to_host(value)) for name, value in self.increments.items()},
+            self.epoch,
+            list(self.history),
+        )
+
+    def restore(self, saved: TrainingState, backend: Backend) -> None:
+        """Go on from a state that was saved, in the arrays that are there."""
+        for ours, theirs in ((self.parameters, saved.parameters), (self.increments, saved.increments)):
+            for name in ours:
+                ours[name][...] = backend.asarray(theirs[name])
+        self.epoch = saved.epoch
+        self.history = list(saved.history)
+
+
+Monitor = Callable[[TrainingState], None]
+
+
+@dataclass(frozen=True)
+class CDBatch:
+    """Both phases of one batch of n images, each in one array so that one product serves both.
+
+    Attributes
+    ----------
+    visible : (2n, V) array
+        Data, then reconstructions.
+    hidden : (..., 2n, H) array
+        Hidden probabilities of the two.
+    difference : (n, V) array
+        Data minus reconstructions.
+    activation : (H,) array
+        Activation of each unit by the data, summed over the batch.
+    groups : OrientationGroups
+        Orientations of the n images.
+    """
+
+    visible: Array
+    hidden: Array
+    difference: Array
+    activation: Array
+    groups: OrientationGroups
+
+
+class Trainer:
+    """Contrastive divergence of one model on one training set.
+
+    Parameters
+    ----------
+    model : EnergyModel
+    inputs : (N, V) device array
+        Standardised images.
+    orientations : (N,) host array or None
+        Orientation index of each image, for models that have a slice or a bias per orientation.
+    config : CDConfig
+    seed : int
+    """
+
+    def __init__(
+        self,
+        model: EnergyModel,
+        inputs: Array,
+        orientations: NDArray[np.int64] | None,
+        config: CDConfig,
+        seed: int,
+    ) -> None:
+        self.model = model
+        self.inputs = inputs
+        self.orientations = orientations
+        self.config = config
+        self.seed = seed
+        self._batch_size = min(config.batch_size, len(inputs))
+        self._allocate()
+
+    def _allocate(self) -> None:
+        """Make the buffers of a batch once; both phases lie in one array, so that one product serves both."""
+        backend, most = self.model.backend, self._batch_size
+        xp, coupling = backend.xp, self.model.coupling
+        pixels = self.inputs.shape[1]
+        self._visible = xp.empty((2 * most, pixels), dtype=xp.float32)
+        self._hidden = xp.empty(coupling.hidden_shape(2 * most), dtype=xp.float32)
+        self._sampled = xp.empty(coupling.hidden_shape(most), dtype=xp.float32)
+        self._uniforms = xp.empty((most, coupling.hidden_shape(1)[-1]), dtype=xp.float32)
+        self._difference = xp.empty((most, pixels), dtype=xp.float32)
+        mean_square = backend.to_host((self.inputs**2).mean())
+        # Images may be constant: errors within the units' own scale are never divergence.
+        self._limit = DIVERGED * max(float(mean_square), 1.0)
+        if self.orientations is not None:
+            self._index = backend.asarray(self.orientations)
+            self._memberships = _one_hot(backend, self._index, self.model.groups)
+        else:
+            # Batches without orientations differ in their length alone, and only the last one is shorter.
+            lengths = {most, len(self.inputs) % most or most}
+            self._single = {length: OrientationGroups.single(backend, length) for length in lengths}
+
+    def start(self) -> TrainingState:
+        """Make the state before the first epoch: no increments yet."""
+        parameters, xp = self.model.parameters, self.model.backend.xp
+        learned = (name for name in parameters if name not in self.model.visible.tracked)
+        return TrainingState(parameters, {name: xp.zeros_like(parameters[name]) for name in learned})
+
+    def run(self, state: TrainingState, epochs: int, monitor: Monitor | None = None) -> None:
+        """Train until the state has seen `epochs` epochs, calling `monitor` after each.
+
+        Raises
+        ------
+        DivergenceError
+            If the reconstruction error is not finite or absurd; the monitor is not called for that epoch.
+        """
+        # Divergence is found by its numbers at the end of an epoch; NumPy's warnings on the way add nothing.
+        with np.errstate(over="ignore", invalid="ignore"):
+            while state.epoch < epochs:
+                state.history.append(self._epoch(state))
+                state.epoch += 1
+                if monitor is not None:
+                    monitor(state)
+
+    def _epoch(self, state: TrainingState) -> EpochRecord:
+        backend, count = self.model.backend, len(self.inputs)
+        xp = backend.xp
+        order = batch_order(self.seed, state.epoch, count)
+        starts = range(0, count, self._batch_size)
+        if self.orientations is not None:
+            # Rows of a batch sorted by orientation are contiguous slices; the sum over a batch is the same.
+            for first in starts:
+                batch = order[first : first + self._batch_size]
+                batch[:] = batch[np.argsort(self.orientations[batch], kind="stable")]
+        rows = backend.asarray(order)
+        random = backend.random(seed_of(self.seed, "sampling", state.epoch))
+        error = xp.zeros((), dtype=xp.float32)
+        activation = xp.zeros((), dtype=xp.float32)
+        for first in starts:
+            chosen = slice(first, min(first + self._batch_size, count))
+            groups = self._groups(order[chosen], rows[chosen])
+            batch_error, batch_activation = self._step(state, rows[chosen], groups, random)
+            error += batch_error
+            activation += batch_activation
+        return self._record(state, error, activation)
+
+    def _groups(self, order: NDArray[np.int64], rows: Array) -> OrientationGroups:
+        if self.orientations is None:
+            return self._single[len(order)]
+        take = self.model.backend.xp.take
+        return OrientationGroups(
+            _segments(self.orientations[order], self.model.groups),
+            take(self._index, rows, axis=0),
+            take(self._memberships, rows, axis=0),
+        )
+
+    def _step(
+        self, state: TrainingState, rows: Array, groups: OrientationGroups, random: RandomStream
+    ) -> tuple[Array, Array]:
+        """One update from one batch; squared error and activation, summed, stay on the device."""
+        xp, model = self.model.backend.xp, self.model
+        count = len(rows)
+        visible = self._visible[: 2 * count]
+        data, negative_visible = visible[:count], visible[count:]
+        hidden = _first(self._hidden, 2 * count)
+        positive, negative = hidden[..., :count, :], hidden[..., count:, :]
+        sampled = _first(self._sampled, count)
+        uniforms = self._uniforms[:count]
+
+        xp.take(self.inputs, rows, axis=0, out=data)
+        model.hidden(data, groups, out=positive)
+        probabilities = positive
+        for _ in range(self.config.gibbs_steps):
+            random.uniform(uniforms)
+            model.coupling.sample(probabilities, uniforms, out=sampled)
+            model.reconstruction(sampled, groups, out=negative_visible)
+            if self.config.visible_sampling == "sample":
+                model.visible.sample(negative_visible, groups, random)
+            model.hidden(negative_visible, groups, out=negative)
+            probabilities = negative
+
+        difference = self._difference[:count]
+        xp.subtract(data, negative_visible, out=difference)
+        flat = difference.reshape(-1)
+        error = xp.dot(flat, flat)
+        activation = model.coupling.pooled(positive).sum(axis=0)
+        apply_update(model, self.config, state, CDBatch(visible, hidden, difference, activation, groups))
+        return error, activation.sum()
+
+    def _record(self, state: TrainingState, error: Array, activation: Array) -> EpochRecord:
+        """Bring an epoch's numbers to the host and look for divergence."""
+        backend, count = self.model.backend, len(self.inputs)
+        # The last update of an epoch shows in no error yet, only in the parameters.
+        sums = [value.sum() for value in state.parameters.values()]
+        totals = backend.to_host(backend.xp.stack([error, activation, *sums]))
+        mean_error = float(totals[0]) / (count * self.inputs.shape[1])
+        if not np.isfinite(totals).all() or mean_error > self._limit:
+            raise DivergenceError(
+                f"training diverged in epoch {state.epoch + 1} (mean squared reconstruction error "
+                f"{mean_error:.3g}); try a lower learning_rate than {self.config.learning_rate:g}"
+            )
+        self.model.visible.track(mean_error)
+        units = self._uniforms.shape[1]
+        return EpochRecord(state.epoch + 1, mean_error, float(totals[1]) / (count * units))
+
+
+def _first(buffer: Array, count: int) -> Array:
+    """Room for `count` images in a hidden buffer (..., B, H), contiguous also for a short last batch."""
+    if buffer.shape[-2] == count:
+        return buffer
+    shape = (*buffer.shape[:-2], count, buffer.shape[-1])
+    return buffer.reshape(-1)[: math.prod(shape)].reshape(shape)
+
+
+def apply_update(model: EnergyModel, config: CDConfig, state: TrainingState, batch: CDBatch) -> None:
+    """Add the increments of Eq. 7 to all parameters; `batch.hidden` is used up.
+
+    The paper's Eq. 7 adds α times the last *gradient*; read so it diverges, and the usual form, α times the last
+    *increment*, is taken. The gradients of W, b and c are data minus model averages over the batch.
+    """
+    parameters, increments, groups = state.parameters, state.increments, batch.groups
+    hidden, count = batch.hidden, len(batch.difference)
+    rate, momentum = config.rate_at(state.epoch), config.momentum_at(state.epoch)
+    positive, negative = hidden[..., :count, :], hidden[..., count:, :]
+
+    variance_gradient = _variance_gradient(model, batch)
+    pull = 0.0
+    if config.sparsity is not None and config.sparsity_weight > 0:
+        pull = config.sparsity_weight * (config.sparsity - batch.activation / count)
+        if config.sparsity_form == "bias+weights":
+            positive += pull * model.coupling.sparsity_slope(positive)
+            pull = 0.0
+    model.backend.xp.negative(negative, out=negative)
+
+    weights = increments["weights"]
+    scaled = _scaled_phases(model, batch)
+    model.coupling.accumulate(scaled, hidden, groups, weights, scale=rate / count, keep=momentum)
+    if config.weight_decay > 0:
+        weights -= (rate * config.weight_decay) * parameters["weights"]
+
+    bias = increments["hidden_bias"]
+    bias *= momentum
+    bias += rate * (hidden.sum(axis=-2) / count + pull)
+    bias_gradient = model.visible.scaled(batch.difference, groups)
+    _add_by_group(model.backend, increments["visible_bias"], bias_gradient, groups, rate, momentum)
+    if variance_gradient is not None:
+        _add_by_group(model.backend, increments["log_variance"], variance_gradient, groups, rate, momentum)
+    for name, increment in increments.items():
+        parameters[name] += increment
+
+
+def _scaled_phases(model: EnergyModel, batch: CDBatch) -> Array:
+    """What hidden units see in both phases, (2n, V)."""
+    count = len(batch.difference)
+    if model.groups == 1 or not model.visible.learns_variance:
+        return model.visible.scaled(batch.visible, batch.groups)
+    phases = (batch.visible[:count], batch.visible[count:])
+    return model.backend.xp.concatenate([model.visible.scaled(phase, batch.groups) for phase in phases])
+
+
+def _variance_gradient(model: EnergyModel, batch: CDBatch) -> Array | None:
+    """Data minus model value of ∂(-E)/∂(log σ²), per image (n, V); None where σ is not learned."""
+    if not model.visible.learns_variance:
+        return None
+    count = len(batch.difference)
+    slopes = []
+    for rows in (slice(0, count), slice(count, 2 * count)):
+        hidden = model.backend.xp.ascontiguousarray(batch.hidden[..., rows, :])
+        top_down = model.coupling.top_down(hidden, batch.groups)
+        slopes.append(model.visible.variance_slope(batch.visible[rows], top_down, batch.groups))
+    return slopes[0] - slopes[1]
+
+
+def _add_by_group(
+    backend: Backend, increment: Array, per_image: Array, groups: OrientationGroups, rate: float, momentum: float
+) -> None:
+    """Momentum and batch average into a (G, V) increment, each image (n, V) into its orientation's row."""
+    scale = rate / len(per_image)
+    if len(increment) == 1:
+        increment *= momentum
+        increment += scale * per_image.sum(axis=0)
+    else:
+        backend.accumulate(groups.memberships, per_image, increment, scale=scale, keep=momentum)
