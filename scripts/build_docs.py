@@ -15,11 +15,12 @@ from cli_reference import reference
 
 from thetarbm_cli import storage
 from thetarbm_cli.experiments.execution.theory import load_theory
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.claims import summary
 from thetarbm_cli.reporting.evidence import Evidence
-from thetarbm_cli.reporting.frame import collect, read_records
+from thetarbm_cli.reporting.frame import collect
 from thetarbm_cli.reporting.render import outdated, to_markdown
 from thetarbm_cli.reporting.tables import assemble
 
@@ -58,7 +59,7 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
     """What stands in a block by its kind and name, from the suite and the records."""
     suite = load_suite(shipped_path(), check_settings=False)
     assumptions = {assumption.name: assumption for assumption in suite.assumptions}
-    records, theory = read_records(results), load_theory(results)
+    records, theory = RunStore(results).load_all(), load_theory(results)
     report = assemble("paper", suite.cells("paper", in_tables=True), records, theory)
     evidence = Evidence(collect(suite.cells("paper"), records), theory)
 

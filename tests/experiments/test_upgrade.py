@@ -115,7 +115,7 @@ def test_sample_of_the_theory_is_read(tmp_path: Path, warnings: pytest.LogCaptur
         record = load_theory(tmp_path)
         assert warnings.messages == []
         assert record is not None
-        assert record.checks == content_of(sample)["checks"]
+        assert record.model_dump()["checks"] == content_of(sample)["checks"]
 
 
 def test_sample_that_was_saved_again_has_a_checksum(tmp_path: Path) -> None:

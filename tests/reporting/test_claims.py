@@ -12,6 +12,7 @@ from scipy.special import stdtr
 
 from tests.reporting.numbers import CELLS, FASHION, Choose, as_published, fashion_numbers, numbers, records
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
+from thetarbm_cli.experiments.runs.fields import CheckPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.claims import CLAIMS, Welch, evaluate_claims, to_markdown
@@ -30,7 +31,7 @@ def theory(lemma: float = 0.0, theorem: float = 1e-7) -> TheoryRecord:
         checks.append(
             {**exact, "rotation": "bilinear", "value": 0.1, "tolerance": None, "exact": False, "passed": True}
         )
-    return TheoryRecord(algorithm=ALGORITHM, rotations=9, size=28, checks=checks)
+    return TheoryRecord(algorithm=ALGORITHM, rotations=9, size=28, checks=[CheckPart(**check) for check in checks])
 
 
 def verdicts(choose: Choose = as_published, seeds: int = 3, checks: TheoryRecord | None = None) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.experiments.suites import record_for
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
-from thetarbm_cli.experiments.runs.fields import MetricsPart
+from thetarbm_cli.experiments.runs.fields import CheckPart, MetricsPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -106,14 +106,14 @@ def test_grid_searches_stand_beside_the_papers_pair() -> None:
 
 def test_checks_of_the_mathematics_stand_by_kind_of_rotation() -> None:
     checks = [
-        {"name": name, "rotation": rotation, "value": value, "tolerance": 0, "exact": exact, "passed": True}
+        {"name": name, "rotation": rotation, "value": value, "tolerance": 0.0, "exact": exact, "passed": True}
         for name, rotation, value, exact in (
             ("Lemma 1", "permutation", 0.0, True),
             ("Lemma 1", "bilinear", 0.0123, False),
             ("Theorem 1", "bilinear", 0.25, False),
         )
     ]
-    theory = TheoryRecord(algorithm=ALGORITHM, rotations=9, size=28, checks=checks)
+    theory = TheoryRecord(algorithm=ALGORITHM, rotations=9, size=28, checks=[CheckPart(**check) for check in checks])
     found = rows(evidence(theory=theory).of("rotation-operator"))
     assert found == [["Lemma 1", "0", "0.012"], ["Theorem 1", "—", "0.25"]]
     assert evidence().of("rotation-operator") == "No record: `thetarbm run theory` makes it."

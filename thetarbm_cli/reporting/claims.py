@@ -381,14 +381,14 @@ def gamma_of_one(measured: Measurements) -> Iterator[Comparison]:
 def _exact(theory: TheoryRecord | None, name: str, what: str) -> Comparison:
     if theory is None:
         raise MissingError("the numerical checks: thetarbm run theory")
-    checks = [each for each in theory.checks if each["name"].startswith(name)]
-    exact = next((each for each in checks if each["exact"] and each["tolerance"] is not None), None)
-    bilinear = next((each for each in checks if each["rotation"] == "bilinear"), None)
+    checks = [each for each in theory.checks if each.name.startswith(name)]
+    exact = next((each for each in checks if each.exact and each.tolerance is not None), None)
+    bilinear = next((each for each in checks if each.rotation == "bilinear"), None)
     if exact is None or bilinear is None:
         raise MissingError(f"the check of {name}")
-    words = f"{what}: {exact['value']:.2g} under exact rotations (allowed {exact['tolerance']:g})"
-    words += f", {bilinear['value']:.2g} under bilinear ones"
-    return Comparison(bool(exact["passed"]), words, not exact["passed"], name)
+    words = f"{what}: {exact.value:.2g} under exact rotations (allowed {exact.tolerance:g})"
+    words += f", {bilinear.value:.2g} under bilinear ones"
+    return Comparison(exact.passed, words, not exact.passed, name)
 
 
 CLAIMS = (

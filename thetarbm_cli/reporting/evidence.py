@@ -52,7 +52,7 @@ class Evidence:
     def _rotations(self) -> str:
         if self.theory is None:
             return "No record: `thetarbm run theory` makes it."
-        checks = pd.DataFrame(self.theory.checks)
+        checks = pd.DataFrame([check.model_dump() for check in self.theory.checks])
         kinds, names = checks["rotation"].unique(), checks["name"].unique()
         texts = checks.assign(text=checks["value"].map("{:.2g}".format))
         grid = texts.pivot(index="name", columns="rotation", values="text")

@@ -51,13 +51,6 @@ IMAGES = ("dataset", "source", "sha256", "train_dataset", "train_sha256")
 MADE = ("backend", "revision", "dirty", "version")
 
 
-def read_records(results: Path) -> list[RunRecord]:
-    """Read every record of a results folder that can be used."""
-    store = RunStore(results)
-    loaded = (store.load(run) for run in store.identifiers())
-    return [record for record in loaded if record is not None]
-
-
 def load_records(results: str | Path = "results") -> pd.DataFrame:
     """Load every record of a results folder as one tidy DataFrame: a line per run × evaluation variant × measure.
 
@@ -72,7 +65,7 @@ def load_records(results: str | Path = "results") -> pd.DataFrame:
     >>> errors = frame.query("measure == 'test_error_percent'")                     # doctest: +SKIP
     >>> errors.groupby(["model", "variant", "sparsity"]).value.agg(["mean", "std"])  # doctest: +SKIP
     """
-    return tidy(read_records(Path(results)))
+    return tidy(RunStore(Path(results)).load_all())
 
 
 def tidy(records: Iterable[RunRecord]) -> pd.DataFrame:

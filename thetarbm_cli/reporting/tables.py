@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
-from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import ERROR, MEASURES, TABLES, TableKind, variants_of
 from thetarbm_cli.reporting.claims import Verdict, evaluate_claims
-from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Source, Value, collect, read_records
+from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Source, Value, collect
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,9 @@ def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str] 
 
     What is run on request is shown if there are records, or if nothing else is asked for.
     """
-    return assemble(profile, suite.cells(profile, in_tables=True), read_records(results), load_theory(results), names)
+    return assemble(
+        profile, suite.cells(profile, in_tables=True), RunStore(results).load_all(), load_theory(results), names
+    )
 
 
 def assemble(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.execution.plan import read_records
 from thetarbm_cli.experiments.runs.fields import SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunRecord
@@ -38,7 +37,7 @@ def stale_runs(place: Workplace, suite: Suite, identity: SuitePart) -> list[Remo
     """
     cells = [cell for profile in suite.profiles for cell in suite.cells(profile)]
     found = []
-    for record in read_records(place):
+    for record in place.store.load_all():
         if record.suite != identity:
             continue
         reason = _why_stale(record, any(cell.fits(record, any_source=True) for cell in cells))
@@ -50,7 +49,7 @@ def stale_runs(place: Workplace, suite: Suite, identity: SuitePart) -> list[Remo
 def all_weights(place: Workplace) -> list[Removal]:
     """Weights of measured runs; they are made again when something needs them."""
     found = []
-    for record in read_records(place):
+    for record in place.store.load_all():
         path = place.store.weights_path(record.run)
         if record.metrics and path.is_file() and not place.store.is_held(record.run):
             found.append(Removal(record.run, path, "weights of a measured run"))

@@ -109,7 +109,7 @@ def make_plan(
     """
     if seeds is not None and seeds > MOST_SEEDS:
         raise InputError(f"{seeds} seeds are too many: at most {MOST_SEEDS} are planned")
-    records = read_records(place)
+    records = place.store.load_all()
     plan: dict[tuple[str, int], PlannedRun] = {}
     for cell in cells:
         settings = cell.settings()
@@ -140,12 +140,6 @@ def make_plan(
         _with_state(place, run, fitting[run.cells[0]], records, checksums[run.settings.data], backend)
         for run in plan.values()
     ]
-
-
-def read_records(place: Workplace) -> list[RunRecord]:
-    """All usable records of a results folder."""
-    records = (place.store.load(run) for run in place.store.identifiers())
-    return [record for record in records if record is not None]
 
 
 def _with_state(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict
 
 from thetarbm_cli import documents, storage
-from thetarbm_cli.experiments.runs.fields import CheckPart, of_kind, validated
+from thetarbm_cli.experiments.runs.fields import CheckPart, validated
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.suite.schema import Theory
 
@@ -29,7 +28,7 @@ class TheoryRecord(BaseModel):
     algorithm: int
     rotations: int
     size: int
-    checks: Annotated[list[dict[str, Any]], of_kind(list[CheckPart])]
+    checks: list[CheckPart]
 
 
 def load_theory(results: Path) -> TheoryRecord | None:
@@ -77,6 +76,6 @@ def _check(results: Path, theory: Theory) -> None:
         algorithm=ALGORITHM,
         rotations=theory.rotations,
         size=theory.size,
-        checks=[{**asdict(check), "value": float(check.value)} for check in checks],
+        checks=[CheckPart(**{**asdict(check), "value": float(check.value)}) for check in checks],
     )
     documents.write(results / f"{NAME}.json", record.model_dump(mode="json"))

@@ -331,6 +331,11 @@ class RunStore:
         """Names of all runs that have a record, sorted."""
         return run_identifiers(self.folder)
 
+    def load_all(self) -> list[RunRecord]:
+        """Every record that can be used, by its id."""
+        loaded = (self.load(run) for run in self.identifiers())
+        return [record for record in loaded if record is not None]
+
     def find(self, name: str) -> str:
         """The run that a user means by an id, the beginning of one, or the path of its folder or of its record.
 

@@ -20,6 +20,7 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.profiles import Protocol, Scalar
 from thetarbm_cli.experiments.runs.settings import Scope
 from thetarbm_cli.experiments.suite_file import cell_name
+from thetarbm_cli.outcomes import MEASURES, TABLES
 from thetarbm_cli.registry import DATASETS, MODELS, Registry, preset_names
 
 PERTURBATION_AXES = ("n", "p", "scope")
@@ -113,9 +114,13 @@ class Cell:
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Table = Literal["1", "2", "3", "mnist", "ablation", "fashion", "choice", "beyond"]
-Measure = Literal["error", "gamma"]
 Offset = Annotated[float, Field(ge=0, lt=360)]
+if TYPE_CHECKING:
+    Table = str
+    Measure = str
+else:
+    Table = Literal[tuple(TABLES)]
+    Measure = Literal[tuple(dict.fromkeys(measure.asked_as for measure in MEASURES.values() if measure.asked_as))]
 
 
 def _known(registry: Registry[Any]) -> AfterValidator:

@@ -12,7 +12,7 @@ from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import variants_of
-from thetarbm_cli.reporting.frame import Numbers, Source, collect, read_records
+from thetarbm_cli.reporting.frame import Numbers, Source, collect
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.images import RunData
@@ -86,7 +86,7 @@ def figure_context(
         If the suite has no such profile.
     """
     cells = suite.cells(profile, source)
-    collected = collect(cells, read_records(place.store.folder.parent))
+    collected = collect(cells, place.store.load_all())
     wanted = Path(source or cells[0].data.get("source", "generated")).name
     found = [numbers for numbers in collected if numbers.source.name == wanted]
     if not found and source is None:

@@ -12,13 +12,13 @@ from typing import Any
 from thetarbm_cli.experiments.execution.theory import load_theory
 from thetarbm_cli.experiments.runs.evaluation import is_measured
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import find_suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import MEASURES, variants_of
-from thetarbm_cli.reporting.frame import Numbers, Value, read_records
+from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.render import MISSING
 from thetarbm_cli.reporting.tables import Entry, Report, Row, Table, assemble
@@ -61,7 +61,7 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
         Show images of this source alone; else every source that has records is shown.
     """
     suite = load_suite(suite_path, check_settings=False)
-    records = read_records(results)
+    records = RunStore(results).load_all()
     if source is not None:
         records = [record for record in records if record.data["test"]["source"] == Path(source).name]
     report = assemble(profile, suite.cells(profile, source), records, load_theory(results))
