@@ -152,7 +152,7 @@ def test_missing_cells_are_told_with_the_command_that_makes_them(tmp_path: Path)
     assert lines[0] == "missing: orbm; thetarbm run orbm makes it"
     cells = " ".join(f"perturbation/n=4,p=0.{p}" for p in (1, 2, 3, 4))
     scopes = "missing: ablation-scope; thetarbm run ablation-scope makes it"
-    assert lines[1:] == [f"missing: {cells}; thetarbm run {cells} makes it", scopes]
+    assert lines[1:] == [f"missing: {cells}; thetarbm run perturbation makes it", scopes]
 
 
 def test_written_files_are_current_until_records_change(tmp_path: Path) -> None:

@@ -40,11 +40,14 @@ from thetarbm_cli.experiments.runs.fields import Measured
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, DataSettings, Perturbation, SVMSettings
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import DEFAULT, column_name
 
 logger = logging.getLogger("thetarbm")
 
 PAPERS_DATASET = "mnist-rot"
+# Cells of one experiment that a command names by themselves.
+MOST_NAMED = 2
 # Columns of the frame, without settings and numbers.
 RUN = ("run", "state", "algorithm", "model", "seed")
 IMAGES = ("dataset", "source", "sha256", "train_dataset", "train_sha256")
@@ -205,6 +208,25 @@ class Numbers:
         source = max((each for each in given if Path(each).name == self.source.name), default=self.source.name)
         usual = self.cells[0].data.get("source", "generated") if self.cells else "generated"
         return None if source == usual == "generated" else source
+
+    def run_command(self, cells: Sequence[Cell], source: str | None = None) -> str:
+        """Build the command that makes cells; many of one experiment are named by it, as it makes what is missing."""
+        words = []
+        for experiment in dict.fromkeys(cell.experiment for cell in cells):
+            names = [cell.name for cell in cells if cell.experiment == experiment]
+            whole = len(names) == sum(cell.experiment == experiment for cell in self.cells)
+            words += [experiment] if whole or len(names) > MOST_NAMED else names
+        return command_line("run", *words, profile=cells[0].profile, source=source or self.source_option())
+
+    def missing_lines(self, cells: Sequence[Cell], source: str | None = None) -> list[str]:
+        """Name the missing cells of each experiment with the command that makes them."""
+        lines = []
+        for experiment in dict.fromkeys(cell.experiment for cell in cells):
+            own = [cell for cell in cells if cell.experiment == experiment]
+            whole = len(own) == sum(cell.experiment == experiment for cell in self.cells)
+            what = experiment if whole else " ".join(cell.name for cell in own)
+            lines.append(f"missing: {what}; {self.run_command(own, source)} makes it")
+        return lines
 
     @cached_property
     def frame(self) -> pd.DataFrame:

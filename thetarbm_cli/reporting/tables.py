@@ -14,7 +14,6 @@ from pathlib import Path
 from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
 from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import ERROR, MEASURES, TABLES, TableKind, variants_of
 from thetarbm_cli.reporting.claims import Verdict, evaluate_claims
 from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Source, Value, collect
@@ -241,12 +240,7 @@ class Report:
         for numbers in self.numbers:
             values = [value for table in self.tables[numbers.source] for value in table.values]
             absent = {value.cell.name: value.cell for value in values if value.mean is None}
-            for experiment in dict.fromkeys(cell.experiment for cell in absent.values()):
-                names = [name for name, cell in absent.items() if cell.experiment == experiment]
-                whole = len(names) == len({value.cell.name for value in values if value.cell.experiment == experiment})
-                words = [experiment] if whole else names
-                command = command_line("run", *words, profile=self.profile, source=numbers.source_option())
-                lines.append(f"missing: {' '.join(words)}; {command} makes it")
+            lines += numbers.missing_lines(list(absent.values()))
         return lines
 
 

@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import variants_of
 from thetarbm_cli.reporting.frame import Numbers, Source, collect
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.images import RunData
     from thetarbm_cli.experiments.runs.training import Workplace
-
-# Cells of one experiment that a command names by themselves.
-MOST_NAMED = 2
 
 logger = logging.getLogger("thetarbm")
 
@@ -60,12 +56,8 @@ class FigureContext:
         return list(first.values())
 
     def run_command(self, cells: Sequence[Cell]) -> str:
-        """Build the command that makes cells; many of one experiment are named by the experiment."""
-        words = []
-        for experiment in dict.fromkeys(cell.experiment for cell in cells):
-            own = [cell.name for cell in cells if cell.experiment == experiment]
-            words += own if len(own) <= MOST_NAMED else [experiment]
-        return command_line("run", *words, profile=self.profile, source=self.source or self.numbers.source_option())
+        """Build the command that makes cells of this profile and source."""
+        return self.numbers.run_command(cells, self.source)
 
 
 def figure_context(
@@ -159,13 +151,8 @@ def missing_lines(context: FigureContext, drawings: Iterable[Drawing]) -> list[s
     """Say what some figures lack, once each, with the commands that make it: cells by experiment, then the rest."""
     held = list(drawings)
     cells = list({cell.name: cell for drawing in held for cell in drawing.cells}.values())
-    missing = []
-    for experiment in dict.fromkeys(cell.experiment for cell in cells):
-        own = [cell for cell in cells if cell.experiment == experiment]
-        whole = len(own) == sum(cell.experiment == experiment for cell in context.numbers.cells)
-        what = experiment if whole else " ".join(cell.name for cell in own)
-        missing.append(Missing(what, context.run_command(own)))
-    return list(dict.fromkeys(map(str, [*missing, *(each for drawing in held for each in drawing.missing)])))
+    others = [str(each) for drawing in held for each in drawing.missing]
+    return list(dict.fromkeys([*context.numbers.missing_lines(cells, context.source), *others]))
 
 
 def nothing_measured(context: FigureContext, cells: Sequence[Cell], what: str) -> FigureMissing:
