@@ -26,12 +26,11 @@ from thetarbm_cli.reporting.tables import assemble
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
-PAGES = ("reproduction", "fashion", "beyond")
+PAGES = ("reproduction", "beyond")
 FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 
 # Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
-# <!-- table: NAME --> a table of the paper, and <!-- verdicts: all --> the claims with their verdicts,
-# <!-- verdicts: fashion --> those on rotated Fashion-MNIST.
+# <!-- table: NAME --> a table, and <!-- verdicts: all --> the paper's claims with their verdicts.
 BLOCK = re.compile(r"(<!-- (reading|table|verdicts): ([a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
@@ -71,8 +70,7 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
                 return f"No records yet: `thetarbm run {name}` makes them."
             return to_markdown(built[name]).replace("## ", "### ", 1).rstrip("\n")
         if kind == "verdicts":
-            judged = report.carried if name == "fashion" else report.verdicts
-            return summary(judged[0][1]) if judged else f"No records yet: `thetarbm run {name}` makes them."
+            return summary(report.verdicts[0][1])
         if name not in assumptions:
             sys.exit(f"a page asks for the assumption {name!r}, which the suite does not have")
         taken = assumptions[name]

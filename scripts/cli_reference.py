@@ -37,7 +37,7 @@ Every global option below has a variable. The option wins over the variable. Bes
 | --- | --- |
 | `NO_COLOR` | not empty: nothing is coloured, not even on a terminal |
 | `TERM=dumb` | `thetarbm show` draws with ASCII alone |
-| `THETARBM_FASHION_DIR` | the folder of Fashion-MNIST's four files, for `fashion-rot` ([fashion.md](fashion.md)) |
+| `THETARBM_FASHION_DIR` | folder of [Fashion-MNIST](beyond.md#rotated-fashion-mnist)'s four files |
 | `{COMPLETION_VARIABLE}` | `bash_source`, `zsh_source` or `fish_source` prints the script that switches completion on |
 """
 
