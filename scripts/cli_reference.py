@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from thetarbm_cli.cli import COMMANDS, COMPLETION_VARIABLE, root
-from thetarbm_cli.experiments.runs.settings import DataSettings, Perturbation
+from thetarbm_cli.experiments.runs.settings import DataSettings, Perturbation, SVMSettings
 from thetarbm_cli.models import model_class
 from thetarbm_cli.models.base import Parameter
 from thetarbm_cli.registry import MODELS
 
-SCHEMAS = Path(__file__).resolve().parent.parent / "docs" / "schema"
 DEFAULT = re.compile(r"\s*\[default: ([^\]]+)\]")
 
 OPENING = f"""\
@@ -27,11 +28,12 @@ thetarbm [GLOBAL OPTIONS] COMMAND [OPTIONS] [ARGUMENTS]
 ```
 
 Results are printed on stdout, everything else on stderr. Where a command has `--json`, it prints exactly one JSON
-object. Every error is one sentence on stderr that begins with `error:`. `-h` or `--help` stands after any command.
+object, of the form `schema/COMMAND.schema.json` ([folder](schema)). Every error is one sentence on stderr that begins
+with `error:`.
 
 ## Variables
 
-Every global option below has a variable. The option wins over the variable. Beside these:
+Every global option below has a variable, over which the option wins. Further variables:
 
 | variable | what it does |
 | --- | --- |
@@ -42,36 +44,49 @@ Every global option below has a variable. The option wins over the variable. Bes
 """
 
 SETTINGS = """\
-## Settings
-
 What `--set KEY=VALUE` of [`train`](#thetarbm-train) and [`perturb`](#thetarbm-perturb) may say, and `parameters` in a
-suite. A value is JSON where it can be, a plain word else; `null` is none. The reasons for the defaults stand in
-[reproduction.md](reproduction.md).
+suite. A value is JSON where it can be, a plain word else; `null` is none. The reasons for the defaults are in
+[reproduction.md](reproduction.md). Models that find the orientation of an image, {oriented}, are called *oriented*.
 """
+
+COLUMNS = ("option", "default", "what it does")
+GLOBAL = ("option", "variable", "default", "what it does")
+# An option that this many commands have is described once.
+SHARED = 3
 
 
 def reference() -> str:
     """The page on the command line."""
     context = click.Context(root, info_name="thetarbm", auto_envvar_prefix="THETARBM")
-    parts = [OPENING, "## Global options\n", _options(root, context, variables=True), "## Exit codes\n", _codes()]
-    parts += [
-        "## Commands\n",
-        "\n".join(f"- [`{name}`](#thetarbm-{name}): {text}" for name, (_, text) in COMMANDS.items()),
-    ]
-    for name in COMMANDS:
-        command = root.get_command(context, name)
-        assert command is not None
-        parts.append(_command(name, command, context))
-    return "\n".join(f"{part.rstrip()}\n" for part in [*parts, SETTINGS, _settings()])
+    listed = ", ".join(f"[`{name}`](#thetarbm-{name})" for name in COMMANDS)
+    parts = [OPENING, "## Global options\n"]
+    parts += [_table(GLOBAL, [*_lines(root, context, variables=True).values()])]
+    parts += ["## Exit codes\n", _codes(), "## Commands\n", _filled(f"{listed}.")]
+    commands = {name: command for name in COMMANDS if (command := root.get_command(context, name))}
+    lines = {name: _lines(command, context) for name, command in commands.items()}
+    counts = Counter(line for own in lines.values() for line in own.values())
+    shared = {line for line, count in counts.items() if count >= SHARED}
+    parts += ["## Options of several commands\n", _table(COLUMNS, sorted(shared))]
+    for name, command in commands.items():
+        parts.append(_command(name, command, lines[name], shared))
+    settings = _filled(SETTINGS.format(oriented=", ".join(_oriented())))
+    return "\n".join(f"{part.rstrip()}\n" for part in [*parts, "## Settings\n", settings, _settings()])
 
 
-def _command(name: str, command: click.Command, context: click.Context) -> str:
+def _command(name: str, command: click.Command, lines: dict[str, str], shared: set[str]) -> str:
     arguments = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
     usage = " ".join(["thetarbm", name, "[OPTIONS]", *(_metavar(argument) for argument in arguments)])
-    parts = [f"## thetarbm {name}\n", f"```\n{usage}\n```\n", _prose(command), _options(command, context)]
-    if (SCHEMAS / f"{name}.schema.json").is_file():
-        parts.append(f"What `--json` prints: [schema/{name}.schema.json](schema/{name}.schema.json).\n")
+    parts = [f"## thetarbm {name}\n", f"```\n{usage}\n```\n", _prose(command)]
+    own = [line for line in lines.values() if line not in shared]
+    if own:
+        parts.append(_table(COLUMNS, own))
+    if also := [f"`{word}`" for word, line in lines.items() if line in shared]:
+        parts.append(f"Also {', '.join(also)}.\n")
     return "\n".join(parts)
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False)
 
 
 def _metavar(argument: click.Argument) -> str:
@@ -84,14 +99,13 @@ def _prose(command: click.Command) -> str:
     for paragraph in re.split(r"\n\s*\n", (command.help or "").strip()):
         lines = [line.strip() for line in paragraph.strip().splitlines()]
         kept = lines[0] == "\b"
-        parts.append("```sh\n" + "\n".join(lines[1:]) + "\n```" if kept else " ".join(lines))
+        parts.append("```sh\n" + "\n".join(lines[1:]) + "\n```" if kept else _filled(" ".join(lines)))
     return "\n\n".join(parts) + "\n"
 
 
-def _options(command: click.Command, context: click.Context, *, variables: bool = False) -> str:
-    """A line for each option: how it is written, its variable, its default, what it does."""
-    headings = ["option", *(["variable"] if variables else []), "default", "what it does"]
-    lines = [headings, ["---"] * len(headings)]
+def _lines(command: click.Command, context: click.Context, *, variables: bool = False) -> dict[str, str]:
+    """A line of a table for each option: how it is written, its variable, its default, what it does."""
+    lines = {}
     for option in command.params:
         if isinstance(option, click.Option):
             text = option.help or ""
@@ -104,8 +118,13 @@ def _options(command: click.Command, context: click.Context, *, variables: bool 
                 "**required**" if option.required else default,
                 DEFAULT.sub("", text) + (" May be given several times." if option.multiple else ""),
             ]
-            lines.append([word.replace("|", "\\|") for word in words])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+            cells = " | ".join(word.replace("|", "\\|") for word in words)
+            lines[option.opts[-1]] = f"| {cells} |"
+    return lines
+
+
+def _table(headings: Sequence[str], lines: Sequence[str]) -> str:
+    return "\n".join([f"| {' | '.join(headings)} |", f"|{' --- |' * len(headings)}", *lines]) + "\n"
 
 
 def _spelling(option: click.Option) -> str:
@@ -147,16 +166,19 @@ def _settings() -> str:
     for parameter in sorted(owners, key=lambda parameter: parameter.name):
         models = owners[parameter]
         values = ", ".join(f"`{word}`" for word in parameter.choices) or parameter.range
-        named = "all" if len(models) == len(MODELS.own) else ", ".join(models)
+        named = "all" if len(models) == len(MODELS.own) else "oriented" if models == _oriented() else ", ".join(models)
         lines.append(f"| `{parameter.name}` | `{_word(parameter.default)}` | {values} | {parameter.about} | {named} |")
-    perturbed = ", ".join(model for model in MODELS.own if model_class(model).uses_orientations)
-    for section, fields in (("data", DataSettings.model_fields), ("perturbation", Perturbation.model_fields)):
-        for name, field in fields.items():
+    for section, kind in (("data", DataSettings), ("svm", SVMSettings), ("perturbation", Perturbation)):
+        for name, field in kind.model_fields.items():
             default = "**required**" if field.is_required() else f"`{_word(field.default)}`"
-            models = "all" if section == "data" else perturbed
+            models = "oriented" if section == "perturbation" else "all"
             lines.append(f"| `{section}.{name}` | {default} |  | {field.description or ''} | {models} |")
     changed = ", ".join(f"`{name}={_word(value)}`" for name, value in MODELS["tirbm"].preset("reference").items())
-    return "\n".join([*lines, "", f"The preset `reference` of the TI-RBM: {changed}."])
+    return "\n".join([*lines, "", _filled(f"The preset `reference` of the TI-RBM: {changed}.")])
+
+
+def _oriented() -> list[str]:
+    return [model for model in MODELS.own if model_class(model).uses_orientations]
 
 
 def _word(value: Any) -> str:

@@ -35,13 +35,13 @@ class DataSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    train_on: str = "mnist-rot"
-    source: str = "generated"
-    seed: int = Field(default=0, ge=0)
-    train: int | None = Field(default=None, ge=1)
-    valid: int | None = Field(default=None, ge=1)
-    test: int | None = Field(default=None, ge=1)
-    protocol: Protocol = "paper"
+    train_on: str = Field(default="mnist-rot", description="The data set.")
+    source: str = Field(default="generated", description="Where its images come from.")
+    seed: int = Field(default=0, ge=0, description="Seed of choice and angles.")
+    train: int | None = Field(default=None, ge=1, description="Training images; null: all.")
+    valid: int | None = Field(default=None, ge=1, description="Validation images; null: all.")
+    test: int | None = Field(default=None, ge=1, description="Test images; null: all.")
+    protocol: Protocol = Field(default="paper", description="Which splits it learns from and is tested on.")
 
     @property
     def tested_elsewhere(self) -> bool:
@@ -59,9 +59,9 @@ class Perturbation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    n: int = Field(ge=1)
-    p: float = Field(gt=0, lt=1)
-    scope: Scope = "train"
+    n: int = Field(ge=1, description="Largest error of the orientation index.")
+    p: float = Field(gt=0, lt=1, description="Probability of the Binomial distribution.")
+    scope: Scope = Field(default="train", description="Which images have wrong orientations, as perturb --scope.")
 
 
 class SVMSettings(BaseModel):
@@ -69,8 +69,8 @@ class SVMSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    C: float = Field(default=10.0, gt=0, allow_inf_nan=False)
-    gamma: float = Field(default=0.02, gt=0, allow_inf_nan=False)
+    C: float = Field(default=10.0, gt=0, allow_inf_nan=False, description="Penalty of the SVM.")
+    gamma: float = Field(default=0.02, gt=0, allow_inf_nan=False, description="γ of its kernel exp(-γ d²).")
 
 
 class RunSettings(BaseModel):
