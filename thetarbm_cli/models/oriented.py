@@ -13,8 +13,8 @@ from thetarbm_cli.models.rbm import RBM
 class OrientedRBM(OrientedModel, RBM):
     """RBM trained on images that are aligned by their dominant orientation.
 
-    Whether images are aligned when features are taken the paper does not say; its γ-scores can only come from not
-    aligning, so both are measured. `reconstruct` gives images as the machine sees them.
+    The paper does not say whether images are aligned when features are taken, so both are measured. `reconstruct`
+    gives images as the machine sees them.
 
     Examples
     --------
