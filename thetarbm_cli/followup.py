@@ -54,7 +54,9 @@ def repeat(options: CallOptions) -> None:
     _options.set(options)
 
 
-def command_line(command: str, *words: str, profile: str = "paper", source: str | None = None) -> str:
+def command_line(
+    command: str, *words: str, profile: str = "paper", source: str | None = None, backend: str | None = None
+) -> str:
     """Build a command for the shell, with the options of this call.
 
     Parameters
@@ -63,9 +65,11 @@ def command_line(command: str, *words: str, profile: str = "paper", source: str 
     words : its arguments and options
     profile : size of the runs; "paper" is every command's default and left out
     source : source of the images; None where the command's default is right
+    backend : instead of the one of this call; None where that will do
     """
     options = call_options()
-    line = ["thetarbm", *options.words, command, *words]
+    # Of an option that is there twice, the later one counts.
+    line = ["thetarbm", *options.words, *(["--backend", backend] if backend else []), command, *words]
     line += [] if profile == "paper" else ["--profile", profile]
     line += [] if source is None else ["--source", source]
     line += ["--suite", str(options.suite)] if options.suite and command in SUITE_COMMANDS else []

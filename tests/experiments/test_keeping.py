@@ -19,6 +19,7 @@ from thetarbm_cli.data.sources.user_npz import read_untrusted
 from thetarbm_cli.experiments.execution.dask import _store
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.recorded import model_of
+from thetarbm_cli.experiments.runs.retraining import retrain_command
 from thetarbm_cli.experiments.runs.settings import resolve, run_id
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import train_run
@@ -257,6 +258,7 @@ def test_a_run_on_cupy_has_an_id_of_its_own(
     assert run_id(settings, checksums, 0) == train_run(place, settings, 0).record.run
     assert {name: content for name, content in records(results).items() if made.run not in name} == before
     evaluate_run(place, made.run)
+    assert retrain_command(made).startswith("thetarbm --backend cupy train --model rbm")
 
 
 def test_who_trains_what_another_process_holds_says_that_it_waits(

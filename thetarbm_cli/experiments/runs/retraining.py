@@ -38,7 +38,9 @@ def retrain_command(record: RunRecord) -> str:
     }
     for name, value in assignments.items():
         words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    return command_line("train", *words, profile=profile)
+    # On NumPy the same settings would be another run.
+    backend = None if record.backend == "numpy" else record.backend
+    return command_line("train", *words, profile=profile, backend=backend)
 
 
 def _profile_of(data: dict[str, Any]) -> tuple[str, Profile]:
