@@ -420,3 +420,11 @@ def test_backend_is_in_the_record_but_not_in_the_id(thetarbm: Command, trained: 
     sheet = thetarbm("--backend", "numpy", "train", "--model", "rbm", "--profile", "tiny", "--json").json
     assert sheet["run"] == run_of(trained, "rbm")
     assert record_of(tmp_path / "results", sheet["run"])["environment"]["backend"] == NumpyBackend().name
+
+
+@pytest.mark.parametrize("option", ["--hidden", "--epochs", "--sparsity"])
+@pytest.mark.parametrize("model", ["pixels", "aligned-pixels"])
+def test_controls_take_no_settings_of_learning(thetarbm: Command, tmp_path: Path, model: str, option: str) -> None:
+    outcome = thetarbm("train", "--model", model, "--profile", "tiny", option, "0.5" if option == "--sparsity" else "5")
+    outcome.assert_refused(f"model {model} has no setting '{option.removeprefix('--')}'")
+    assert not (tmp_path / "results").exists()

@@ -52,8 +52,8 @@ PINNED = {
     "orbm": "1-87e0cb6c3837",
     "tirbm": "1-53eef8a99027",
     "theta": "1-99a05ccc3a91",
-    "pixels": "1-fd9587d4975c",
-    "aligned-pixels": "1-fd9587d4975c",
+    "pixels": "1-44136fa355b3",
+    "aligned-pixels": "1-5d777f3f3efd",
 }
 
 

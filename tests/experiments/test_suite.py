@@ -107,7 +107,7 @@ def test_table_3_is_as_published() -> None:
     assert unperturbed.published["test_error_percent"] == 10.31
 
 
-@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels"])
+@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
 def test_defaults_of_the_suite_are_those_of_the_models(model: str) -> None:
     defaults = model_class(model).default_settings()
     assert {name: defaults[name] for name in SHIPPED.defaults.parameters} == SHIPPED.defaults.parameters

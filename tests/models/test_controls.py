@@ -3,6 +3,7 @@ import pytest
 from skimage.transform import rotate
 from sklearn.exceptions import NotFittedError
 
+from thetarbm_cli.models.base import OrientedModel
 from thetarbm_cli.models.controls import AlignedPixels, Pixels
 
 Digits = tuple[np.ndarray, np.ndarray]
@@ -40,9 +41,20 @@ def test_controls_need_to_know_the_width_first(control: type[Pixels], digits: Di
 def test_aligned_pixels_take_the_orientations_that_are_given(digits: Digits) -> None:
     images = digits[0][:40]
     control = AlignedPixels(rotations=72, hypotheses=0.8, orientation_smoothing=15.0).fit(images)
-    rows, orientations = control.candidate_orientations(images)
+    candidates = control.candidate_orientations(images)
+    assert candidates is not None
+    rows, orientations = candidates
     assert len(rows) > len(images)
     given = control.transform(images[rows], orientations=orientations)
     for image, s, result in zip(images[rows], orientations, given, strict=True):
         expected = rotate(image.reshape(28, 28), -5.0 * s, order=1, mode="constant").reshape(-1)
         np.testing.assert_allclose(result, expected, atol=1e-5)
+
+
+def test_controls_are_no_machines() -> None:
+    assert Pixels.default_settings() == {}
+    assert set(AlignedPixels.default_settings()) == set(OrientedModel.default_settings())
+    for control in (Pixels, AlignedPixels):
+        assert not hasattr(control, "sample")
+        with pytest.raises(TypeError, match=f"{control.__name__} has no parameter 'hidden'; RBM has"):
+            control(hidden=5)

@@ -13,10 +13,10 @@ from thetarbm_cli.registry import MODELS
 def test_every_model_is_built_from_its_own_settings(model: str) -> None:
     defaults = model_class(model).default_settings()
     assert not {"random_state", "backend"} & defaults.keys()
-    built = build(model, {**defaults, "hidden": 7}, seed=3, backend="numpy")
+    built = build(model, defaults, seed=3, backend="numpy")
     assert type(built) is MODELS.load(model) is model_class(model)
-    assert built.get_params() == {**defaults, "hidden": 7, "random_state": 3, "backend": "numpy"}
-    assert model_class(model).checked_settings(defaults, name=model) == defaults
+    assert built.get_params() == {**defaults, "random_state": 3, "backend": "numpy"}
+    assert model_class(model).checked_settings(defaults) == defaults
 
 
 @pytest.mark.no_device("settings only")
@@ -75,7 +75,8 @@ def test_an_unknown_model_is_named() -> None:
 
 
 def assert_gives_features(model: str, images: np.ndarray) -> None:
-    parameters = {**model_class(model).default_settings(), "hidden": 5, "epochs": 1}
+    defaults = model_class(model).default_settings()
+    parameters = {**defaults, **{name: value for name, value in {"hidden": 5, "epochs": 1}.items() if name in defaults}}
     fitted = build(model, parameters, seed=1).fit(images)
     features = fitted.transform(images)
     # Each of the local machine's 5 filters is pooled in 4 × 4 cells.

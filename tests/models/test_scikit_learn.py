@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
-from tests.models.padded import PaddedOrientedRBM, PaddedThetaRBM, PaddedTransformInvariantRBM
+from tests.models.padded import PaddedAlignedPixels, PaddedOrientedRBM, PaddedThetaRBM, PaddedTransformInvariantRBM
 from tests.models.small import MODELS, small
 from thetarbm_cli.models import (
     RBM,
@@ -42,6 +42,8 @@ SKIPPED = {"check_array_api_input"}
         PaddedTransformInvariantRBM(hidden=6, epochs=2),
         PaddedThetaRBM(hidden=6, epochs=2),
         PaddedThetaRBM(hidden=6, epochs=2, tensor="full"),
+        Pixels(),
+        PaddedAlignedPixels(),
     ],
     ids=repr,
 )

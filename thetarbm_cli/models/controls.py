@@ -1,23 +1,24 @@
-"""Controls beside the models: the pixels themselves, as they are or aligned, as features."""
+"""Controls: the pixels themselves as features, as they are or aligned. Nothing is learned."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator
-from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.models.base import Model, OrientedModel, estimator
 
 
 @estimator
-class Pixels(OrientedModel, RBM):
-    """Features that are the pixels of the image; nothing is learned and only the settings of turning are used."""
+class Pixels(Model):
+    """Features that are the pixels of the image."""
 
-    def fit(self, X: Any, y: Any = None, **_: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, *, orientations: Any = None, monitor: Any = None, resume: Any = None) -> Self:
         """Note the width of the images."""
+        self.check_settings()
         self._check_images(X, reset=True)
         self.history_: list[Any] = []
         return self
@@ -25,15 +26,14 @@ class Pixels(OrientedModel, RBM):
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """The images themselves, (n, V)."""
         check_is_fitted(self, "n_features_in_")
-        images = self._check_images(X, reset=False)
-        return self._pixels(images, self._check_orientations(orientations, len(images)))
+        return self._check_images(X, reset=False)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """What `load_arrays` needs: the number of pixels."""
+        """The number of pixels."""
         return {"pixels": np.array([self.n_features_in_])}
 
-    def load_arrays(self, arrays: Any) -> Self:
-        """The inverse of `to_arrays`."""
+    def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take the number of pixels; the inverse of `to_arrays`."""
         self.n_features_in_ = int(arrays["pixels"][0])
         return self
 
@@ -41,13 +41,12 @@ class Pixels(OrientedModel, RBM):
     def _n_features_out(self) -> int:
         return int(self.n_features_in_)
 
-    def _pixels(self, images: Images, orientations: Orientations | None) -> Images:
-        return images
-
 
 @estimator
-class AlignedPixels(Pixels):
-    """Features that are the pixels of the image, turned back by its dominant orientation."""
+class AlignedPixels(OrientedModel, Pixels):
+    """Features that are the pixels of the image, rotated back by its dominant orientation."""
 
-    def _pixels(self, images: Images, orientations: Orientations | None) -> Images:
-        return self.aligned(images, orientations)
+    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+        """The aligned images, (n, V)."""
+        images = super().transform(X)
+        return self.aligned(images, self._check_orientations(orientations, len(images)))

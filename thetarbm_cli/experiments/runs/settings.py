@@ -89,7 +89,9 @@ class RunSettings(BaseModel):
         """All parameters of the model, defaults included."""
         from thetarbm_cli.models import model_class
 
-        return {**model_class(self.model).default_settings(), **self.parameters}
+        defaults = model_class(self.model).default_settings()
+        # Records of controls from before they lost the settings of learning may still have those.
+        return {**defaults, **{name: value for name, value in self.parameters.items() if name in defaults}}
 
     def canonical(self) -> dict[str, Any]:
         """The settings as they are hashed: only what differs from a default, so that new options change no id.
@@ -103,7 +105,7 @@ class RunSettings(BaseModel):
         return {
             "model": self.model,
             "data": self.data.model_dump(include={"train", "valid", "test", "protocol"}, exclude_defaults=True),
-            "parameters": {k: v for k, v in self.parameters.items() if v != defaults[k]},
+            "parameters": {k: v for k, v in self.parameters.items() if k not in defaults or v != defaults[k]},
             "perturbation": self.perturbation.model_dump() if self.perturbation else None,
             # Records from before there was a choice are named without it.
             **({"svm": svm} if svm else {}),
@@ -127,11 +129,14 @@ def resolve(
     InputError
         If a name, type or value is wrong.
     """
-    from thetarbm_cli.models import model_class
+    from thetarbm_cli.models import RBM, model_class
 
     size = profile if isinstance(profile, Profile) else _shipped_profile(profile)
-    chosen = {**MODELS[model].preset(preset), **size.parameters, **(parameters or {})}
     kind = model_class(model)
+    # What a profile says of learning means nothing to a control.
+    ignored = RBM.default_settings().keys() - kind.default_settings().keys()
+    profiled = {name: value for name, value in size.parameters.items() if name not in ignored}
+    chosen = {**MODELS[model].preset(preset), **profiled, **(parameters or {})}
     if perturbation and not kind.uses_orientations:
         others = (name for name in MODELS.own if model_class(name).uses_orientations)
         raise InputError(f"model {model} sees no orientations to perturb; {', '.join(others)} do")

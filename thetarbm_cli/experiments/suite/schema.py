@@ -24,8 +24,6 @@ from thetarbm_cli.outcomes import MEASURES, TABLES
 from thetarbm_cli.registry import DATASETS, MODELS, Registry, preset_names
 
 PERTURBATION_AXES = ("n", "p", "scope")
-# A cell has its profile in its settings already.
-NO_PROFILE = Profile()
 
 
 @dataclass(frozen=True)
@@ -70,9 +68,9 @@ class Cell:
         """The settings of its runs, checked."""
         return resolve(
             self.model,
-            profile=NO_PROFILE,
+            # Its parameters hold the profile's and the suite's defaults, of which a control takes what it has.
+            profile=Profile(parameters=self.parameters),
             data=self.data,
-            parameters=self.parameters,
             perturbation=self.perturbation,
             svm=self.svm,
         )
@@ -95,8 +93,11 @@ class Cell:
         ignored = {"source"} if any_source else set()
         if settings.data.model_dump(exclude=ignored) != DataSettings(**self.data).model_dump(exclude=ignored):
             return False
+        # A control has no settings of learning, whatever the profile says of them.
+        learns = "epochs" in record.parameters
         return settings.parameters.keys() <= self.parameters.keys() and all(
-            name in record.parameters and record.parameters[name] == value for name, value in self.parameters.items()
+            record.parameters[name] == value if name in record.parameters else not learns
+            for name, value in self.parameters.items()
         )
 
     def unperturbed(self, cells: list[Cell]) -> Cell | None:
