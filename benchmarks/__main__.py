@@ -19,8 +19,7 @@ from benchmarks.reproduction import logged_time, recorded_times
 from benchmarks.scaling import measure_payoffs, measure_scaling
 from thetarbm_cli.data.prepare import prepare
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 
 Result = TypeVar("Result", Ratio, Part, Scaling, Payoff)
@@ -138,7 +137,7 @@ def _reproduction(data_dir: Path, results: Path, run_log: Path | None) -> tuple[
     """Find the time of the whole reproduction, or why it is left out."""
     if run_log is not None:
         return [logged_time(run_log)], []
-    recorded = recorded_times(Workplace(data_dir, RunStore(results), "numpy"), load_suite(None))
+    recorded = recorded_times(RunContext(data_dir, RunStore(results), "numpy"), load_suite(None))
     ratio = recorded.ratio()
     if ratio is not None:
         return [ratio], []

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.report import Ratio
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Suite
 
 TABLES = {"1", "2", "3", "mnist"}
@@ -46,7 +46,7 @@ class RecordedTimes:
         return _ratio(min(self.seconds.values()) / CORES, note)
 
 
-def recorded_times(context: Workplace, suite: Suite) -> RecordedTimes:
+def recorded_times(context: RunContext, suite: Suite) -> RecordedTimes:
     """Sum up the records behind Tables 1–3 and "Training on mnist", seed by seed.
 
     What is run for one seed alone, as the controls are, counts for every seed.
@@ -65,7 +65,7 @@ def recorded_times(context: Workplace, suite: Suite) -> RecordedTimes:
     return RecordedTimes(seconds, sum(time is not None for time in first), len(first))
 
 
-def _times(context: Workplace, plan: Sequence[PlannedRun]) -> list[float | None]:
+def _times(context: RunContext, plan: Sequence[PlannedRun]) -> list[float | None]:
     """Read the seconds of each run, None where there is no record."""
     done = (context.store.load(run.run) if run.run is not None and run.state == "done" else None for run in plan)
     return [None if record is None else sum(record.timings.values()) for record in done]

@@ -5,8 +5,7 @@ import pytest
 from benchmarks.reproduction import RecordedTimes, logged_time, recorded_times
 from tests.reporting.numbers import records
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 
@@ -15,15 +14,15 @@ WANTED = 12 + 2 + 16 + 2
 
 
 @pytest.fixture
-def place(tmp_path):
-    return Workplace(tmp_path / "data", RunStore(tmp_path / "results"))
+def context(tmp_path):
+    return RunContext(tmp_path / "data", RunStore(tmp_path / "results"))
 
 
-def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(place):
+def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(context):
     for record in records(lambda cell, column: 0.5, seeds=2):
         times = {"train_seconds": 100.0, "evaluate_seconds": 20.0 if record.seed == 0 else 10.0}
-        place.store.save(record.model_copy(update={"timings": times}))
-    recorded = recorded_times(place, load_suite(shipped_path()))
+        context.store.save(record.model_copy(update={"timings": times}))
+    recorded = recorded_times(context, load_suite(shipped_path()))
     # The two controls have seed 0 alone.
     second = 110.0 * (WANTED - 2) + 120.0 * 2
     assert recorded == RecordedTimes(seconds={0: 120.0 * WANTED, 1: second}, runs=WANTED, wanted=WANTED)
@@ -35,11 +34,11 @@ def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(plac
     )
 
 
-def test_a_part_of_the_records_gives_no_figure(place):
-    assert recorded_times(place, load_suite(shipped_path())) == RecordedTimes({}, 0, WANTED)
+def test_a_part_of_the_records_gives_no_figure(context):
+    assert recorded_times(context, load_suite(shipped_path())) == RecordedTimes({}, 0, WANTED)
     for record in records(lambda cell, column: 0.5, seeds=1)[:5]:
-        place.store.save(record)
-    recorded = recorded_times(place, load_suite(shipped_path()))
+        context.store.save(record)
+    recorded = recorded_times(context, load_suite(shipped_path()))
     assert recorded.runs == 5
     assert recorded.ratio() is None
 

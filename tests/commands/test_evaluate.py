@@ -11,7 +11,7 @@ import pytest
 
 from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
 from tests.experiments.suites import metrics_of
-from thetarbm_cli.experiments.runs import measuring
+from thetarbm_cli.experiments.runs import evaluation as measuring
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, SVMSettings
 from thetarbm_cli.experiments.runs.store import RunStore
 

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.experiments.runs import MODELS, Command, parts_of, place_of, rewrite, run_of
-from thetarbm_cli.experiments.runs.recorded import checked_record, model_of
+from tests.experiments.runs import MODELS, Command, context_of, parts_of, rewrite, run_of
+from thetarbm_cli.experiments.runs.loading import load_checked, load_model
 from thetarbm_cli.experiments.runs.store import RunStore
 
 
 def features_of(small_data: Path, results: Path, run: str, images: np.ndarray) -> np.ndarray:
-    place = place_of(small_data, results)
-    return model_of(place, checked_record(place, run)).transform(images)
+    context = context_of(small_data, results)
+    return load_model(context, load_checked(context, run)).transform(images)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -17,7 +17,7 @@ from tests.experiments.suites import FAILING, save, write_suite
 from tests.reporting.numbers import records
 from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.commands.outputs import OUTPUTS
-from thetarbm_cli.experiments.runs import measuring
+from thetarbm_cli.experiments.runs import evaluation as measuring
 from thetarbm_cli.measures import theory
 
 ROOT = Path(__file__).parents[2]

@@ -24,9 +24,10 @@ from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.cli import main
 from thetarbm_cli.data.prepare import Prepared, prepare, read_sidecar, write_sidecar
+from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import RunSettings, resolve
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
-from thetarbm_cli.experiments.runs.training import Workplace, train_run
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
+from thetarbm_cli.experiments.runs.training import train_run
 
 MODELS = ("rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels")
 
@@ -166,15 +167,15 @@ def evaluated(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return _evaluated(small_data, tmp_path_factory.getbasetemp())
 
 
-def place_of(data_dir: Path, results: Path) -> Workplace:
+def context_of(data_dir: Path, results: Path) -> RunContext:
     """The folders as the command line has them: on a GPU where there is one."""
-    return Workplace(data_dir, RunStore(results), "auto")
+    return RunContext(data_dir, RunStore(results), "auto")
 
 
 def train(data_dir: Path, results: Path, settings: RunSettings | str, seed: int = 0) -> RunRecord:
     if isinstance(settings, str):
         settings = resolve(settings, profile="tiny")
-    return train_run(place_of(data_dir, results), settings, seed).record
+    return train_run(context_of(data_dir, results), settings, seed).record
 
 
 def run_of(results: Path, model: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from thetarbm_cli.experiments.runs.fields import MetricsPart, SuitePart
+from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
 
 # Two models over two targets, and one more experiment that shares a run with the first.

@@ -9,10 +9,9 @@ import pytest
 from sklearn.svm import SVC
 
 from tests.experiments.runs import Command, parts_of, record_of
-from thetarbm_cli.experiments.runs.recorded import checked_record, model_of
+from thetarbm_cli.experiments.runs.loading import load_checked, load_model
 from thetarbm_cli.experiments.runs.settings import RunSettings, resolve, run_id
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.measures.svm import class_pairs
 from thetarbm_cli.models.local_theta import LocalThetaRBM
 
@@ -27,11 +26,11 @@ def words(*settings: str) -> list[str]:
 
 def test_new_settings_leave_the_ids_of_committed_runs_as_they_were() -> None:
     store = RunStore(COMMITTED)
-    place = Workplace(COMMITTED, store)
+    context = RunContext(COMMITTED, store)
     runs = store.identifiers()
     assert len(runs) > 100
     for run in runs:
-        assert checked_record(place, run).run == run
+        assert load_checked(context, run).run == run
 
 
 def test_the_svm_and_the_protocol_are_part_of_a_run_s_id() -> None:
@@ -57,8 +56,8 @@ def test_error_of_several_orientations_is_that_of_svc_on_summed_decisions(
     results = tmp_path / "results"
     run = thetarbm(*LOCAL, *words(*SETTINGS, f"data.protocol={protocol}")).json["run"]
     row = thetarbm("evaluate", run, "--json").json["runs"][0]
-    place = Workplace(small_data, RunStore(results))
-    model = model_of(place, checked_record(place, run))
+    context = RunContext(small_data, RunStore(results))
+    model = load_model(context, load_checked(context, run))
     assert isinstance(model, LocalThetaRBM)
     shown = thetarbm("show", run, "--json").json
     assert shown["svm"] == {"C": 3.0, "gamma": 0.05}

@@ -12,13 +12,12 @@ import pytest
 from sklearn.metrics import confusion_matrix
 from sklearn.svm import SVC
 
-from tests.experiments.runs import MODELS, files_in, parts_of, place_of, record_of, run_of, train
+from tests.experiments.runs import MODELS, context_of, files_in, parts_of, record_of, run_of, train
 from tests.experiments.suites import metrics_of
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs import measuring
-from thetarbm_cli.experiments.runs.evaluation import evaluate_run, is_measured, summary
-from thetarbm_cli.experiments.runs.measuring import Progress, as_plain
-from thetarbm_cli.experiments.runs.recorded import checked_record, model_of
+from thetarbm_cli.experiments.runs import evaluation as measuring
+from thetarbm_cli.experiments.runs.evaluation import Progress, as_plain, evaluate_run, is_measured, summary
+from thetarbm_cli.experiments.runs.loading import load_checked, load_model
 from thetarbm_cli.experiments.runs.settings import resolve
 from thetarbm_cli.experiments.runs.training import perturbed_orientations
 from thetarbm_cli.imaging.rotation import rotation_matrix
@@ -27,8 +26,8 @@ from thetarbm_cli.models.rbm import RBM
 
 
 def fitted(small_data: Path, results: Path, model: str) -> RBM:
-    place = place_of(small_data, results)
-    return model_of(place, checked_record(place, run_of(results, model)))
+    context = context_of(small_data, results)
+    return load_model(context, load_checked(context, run_of(results, model)))
 
 
 def svc_error(train: np.ndarray, labels: np.ndarray, test: np.ndarray, truth: np.ndarray, **kernel: float) -> float:
@@ -136,9 +135,9 @@ def test_pixels_are_the_pixels(small_data: Path, evaluated: Path) -> None:
 
 
 def test_trained_on_mnist_is_tested_on_mnist_rot(small_data: Path, tmp_path: Path) -> None:
-    place = place_of(small_data, tmp_path)
+    context = context_of(small_data, tmp_path)
     run = train(small_data, tmp_path, resolve("pixels", profile="tiny", data={"train_on": "mnist"})).run
-    record, _ = evaluate_run(place, run, with_gamma=False)
+    record, _ = evaluate_run(context, run, with_gamma=False)
     expected = svc_error(*parts_of(small_data, "mnist")["train"], *parts_of(small_data)["test"])
     assert metrics_of(record)["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
 
@@ -148,10 +147,10 @@ def test_trained_on_mnist_is_tested_on_mnist_rot(small_data: Path, tmp_path: Pat
 )
 def test_scope_of_a_perturbation(small_data: Path, tmp_path: Path, scope: str, wrong: tuple[str, ...]) -> None:
     settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": scope})
-    place = place_of(small_data, tmp_path)
+    context = context_of(small_data, tmp_path)
     run = train(small_data, tmp_path, settings).run
-    record, _ = evaluate_run(place, run, with_gamma=False)
-    machine, parts = model_of(place, record), parts_of(small_data)
+    record, _ = evaluate_run(context, run, with_gamma=False)
+    machine, parts = load_model(context, record), parts_of(small_data)
     features = {}
     for part, role in (("train", "svm"), ("test", "test")):
         images = parts[part][0]
@@ -166,7 +165,7 @@ def test_scopes_share_the_machine_but_not_the_error(small_data: Path, tmp_path: 
     for scope in ("rbm", "train", "all"):
         settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": scope})
         run = train(small_data, tmp_path, settings).run
-        record, _ = evaluate_run(place_of(small_data, tmp_path), run, with_gamma=False)
+        record, _ = evaluate_run(context_of(small_data, tmp_path), run, with_gamma=False)
         assert record.metrics is not None
         checksums.add(record.weights_sha256)
         errors.add(metrics_of(record)["svm"]["test_error_percent"])
@@ -182,8 +181,8 @@ def test_grid_search_chooses_on_the_validation_images_alone(
     shutil.copytree(trained, tmp_path / "results")
     run = run_of(trained, "theta")
     watcher = Watcher()
-    place = place_of(small_data, tmp_path / "results")
-    record, _ = evaluate_run(place, run, with_gamma=False, search=True, watch=watcher)
+    context = context_of(small_data, tmp_path / "results")
+    record, _ = evaluate_run(context, run, with_gamma=False, search=True, display=watcher)
     assert record.metrics is not None
     assert "grid search on the validation images" in watcher.steps
     # One step for each pair of classes, C and γ.
@@ -216,7 +215,7 @@ def test_what_is_measured_is_not_measured_again(
     monkeypatch.setattr(measuring, "gamma_score", refuse)
     before = files_in(evaluated)
     for model in MODELS:
-        record, cached = evaluate_run(place_of(small_data, evaluated), run_of(evaluated, model))
+        record, cached = evaluate_run(context_of(small_data, evaluated), run_of(evaluated, model))
         assert cached
         assert record.metrics is not None
     assert files_in(evaluated) == before
@@ -226,10 +225,10 @@ def test_only_what_is_missing_is_measured(
     small_data: Path, evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(evaluated, tmp_path / "results")
-    place, run = place_of(small_data, tmp_path / "results"), run_of(evaluated, "orbm")
+    context, run = context_of(small_data, tmp_path / "results"), run_of(evaluated, "orbm")
     before = record_of(tmp_path / "results", run)["metrics"]
     watcher = Watcher()
-    record, cached = evaluate_run(place, run, offset=5.0, watch=watcher)
+    record, cached = evaluate_run(context, run, offset=5.0, display=watcher)
     assert not cached
     assert record.metrics is not None
     assert watcher.steps == ["γ on the train images, Δ = 5°", "γ on the test images, Δ = 5°"] * 2
@@ -243,7 +242,7 @@ def test_only_what_is_missing_is_measured(
         assert entry["offset"] == 5
         assert entry["test"]["mean"] != metrics["gamma"]["test"]["mean"]
         assert "per_unit" not in entry["test"]
-    assert evaluate_run(place, run, offset=5.0)[1]
+    assert evaluate_run(context, run, offset=5.0)[1]
     assert summary(record, cached=True)["gamma_test"] == before["gamma"]["test"]["mean"]
     assert (
         summary(record, cached=True, offset=5.0)["gamma_test"] == metrics_of(record)["gamma_offsets"][0]["test"]["mean"]
@@ -252,9 +251,9 @@ def test_only_what_is_missing_is_measured(
 
 def test_further_offsets_are_measured_on_the_training_images(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
     shutil.copytree(evaluated, tmp_path / "results")
-    place, run = place_of(small_data, tmp_path / "results"), run_of(evaluated, "theta")
-    evaluate_run(place, run, more_offsets=(30.0, 0.0, 20.0))
-    record, cached = evaluate_run(place, run, more_offsets=(10.0, 0.0))
+    context, run = context_of(small_data, tmp_path / "results"), run_of(evaluated, "theta")
+    evaluate_run(context, run, more_offsets=(30.0, 0.0, 20.0))
+    record, cached = evaluate_run(context, run, more_offsets=(10.0, 0.0))
     assert not cached
     assert record.metrics is not None
     found = {each["offset"]: each for each in metrics_of(record)["gamma_offsets"]}
@@ -273,7 +272,7 @@ def test_force_measures_everything_again(small_data: Path, evaluated: Path, tmp_
     shutil.copytree(evaluated, tmp_path / "results")
     run = run_of(evaluated, "rbm")
     watcher = Watcher()
-    record, cached = evaluate_run(place_of(small_data, tmp_path / "results"), run, force=True, watch=watcher)
+    record, cached = evaluate_run(context_of(small_data, tmp_path / "results"), run, force=True, display=watcher)
     assert not cached
     assert len(watcher.steps) == 3
     assert metrics_of(record) == record_of(evaluated, run)["metrics"]
@@ -287,7 +286,9 @@ def test_offset_out_of_range_is_refused_before_anything(
     before = files_in(tmp_path / "results")
     watcher = Watcher()
     with pytest.raises(InputError, match="offset of the γ-score"):
-        evaluate_run(place_of(small_data, tmp_path / "results"), run_of(trained, "theta"), offset=offset, watch=watcher)
+        evaluate_run(
+            context_of(small_data, tmp_path / "results"), run_of(trained, "theta"), offset=offset, display=watcher
+        )
     assert len(watcher.steps) == 1
     assert files_in(tmp_path / "results") == before
 
@@ -309,7 +310,7 @@ def test_untrained_run_whose_units_are_all_dead_is_measured(small_data: Path, tm
     # Weights of zero: every feature is 1/2, γ is undefined, the SVM is at chance.
     settings = resolve("rbm", profile="tiny", parameters={"epochs": 0, "initial_scale": 0.0})
     run = train(small_data, tmp_path, settings).run
-    record, _ = evaluate_run(place_of(small_data, tmp_path), run)
+    record, _ = evaluate_run(context_of(small_data, tmp_path), run)
     row = summary(record, cached=False)
     assert (row["gamma_train"], row["gamma_test"], row["dead_units"]) == (None, None, 40)
     assert row["test_error_percent"] == pytest.approx(90, abs=2)

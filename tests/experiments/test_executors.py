@@ -12,7 +12,7 @@ import pytest
 from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
-from tests.experiments.runs import call, finish, place_of, record_of, spawn
+from tests.experiments.runs import call, context_of, finish, record_of, spawn
 from tests.experiments.suites import FAILING, SUITE, lasting, write_suite
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution import dask as dask_module
@@ -27,11 +27,11 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 def jobs_of(folder: Path, small_data: Path, results: Path, text: str | None = None, seeds: int = 1) -> list[Job]:
     path = write_suite(folder, text) if text else write_suite(folder)
     cells = load_suite(path).cells("tiny")
-    return [Job.of(run, SUITE) for run in make_plan(place_of(small_data, results), cells, seeds=seeds)]
+    return [Job.of(run, SUITE) for run in make_plan(context_of(small_data, results), cells, seeds=seeds)]
 
 
 def do_all(executor: Executor, small_data: Path, results: Path, jobs: list[Job]) -> list[Outcome]:
-    return [outcome for _, outcome in executor(place_of(small_data, results), jobs, False)]
+    return [outcome for _, outcome in executor(context_of(small_data, results), jobs, False)]
 
 
 def records_in(results: Path) -> dict[str, dict[str, Any]]:
@@ -86,7 +86,7 @@ def test_a_failing_run_is_told_and_recorded(
     tmp_path: Path, small_data: Path, keep_going: bool, states: list[str]
 ) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
-    outcomes = list(LocalExecutor(1)(place_of(small_data, tmp_path), jobs, keep_going))
+    outcomes = list(LocalExecutor(1)(context_of(small_data, tmp_path), jobs, keep_going))
     assert [outcome.state for _, outcome in outcomes] == states
     told = outcomes[1][1].error
     assert told
@@ -97,7 +97,7 @@ def test_a_failing_run_is_told_and_recorded(
 @pytest.mark.slow
 def test_a_failing_run_beside_others_in_processes(tmp_path: Path, small_data: Path) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
-    outcomes = dict(LocalExecutor(2)(place_of(small_data, tmp_path), jobs, True))
+    outcomes = dict(LocalExecutor(2)(context_of(small_data, tmp_path), jobs, True))
     assert [outcomes[job].state for job in jobs] == ["done", "failed", "done"]
 
 
@@ -192,7 +192,7 @@ def test_a_killed_worker_loses_nothing_and_doubles_nothing(
     ):
         executor = DaskExecutor(running.scheduler_address, shared=shared)
         told = []
-        for job, outcome in executor(place_of(small_data, tmp_path), jobs, False):
+        for job, outcome in executor(context_of(small_data, tmp_path), jobs, False):
             told.append(job)
             assert outcome.state in ("done", "cached")
             if len(told) == 2:
@@ -205,14 +205,14 @@ def test_a_killed_worker_loses_nothing_and_doubles_nothing(
 
 def test_a_local_cluster_is_started_where_no_address_is_given(tmp_path: Path, small_data: Path) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
-    outcomes = dict(DaskExecutor(workers=1)(place_of(small_data, tmp_path), jobs, True))
+    outcomes = dict(DaskExecutor(workers=1)(context_of(small_data, tmp_path), jobs, True))
     assert [outcomes[job].state for job in jobs] == ["done", "failed", "done"]
 
 
 def test_a_failure_on_a_cluster_stops_the_rest(tmp_path: Path, small_data: Path, two_workers: LocalCluster) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)[1:2]
     executor = DaskExecutor(two_workers.scheduler_address)
-    ((_, outcome),) = executor(place_of(small_data, tmp_path), jobs, False)
+    ((_, outcome),) = executor(context_of(small_data, tmp_path), jobs, False)
     assert outcome.state == "failed"
 
 
@@ -220,7 +220,7 @@ def test_no_scheduler_answers(tmp_path: Path, small_data: Path, monkeypatch: pyt
     monkeypatch.setattr(dask_module, "PATIENCE_SECONDS", 1)
     jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
     with pytest.raises(ThetaRBMError, match=r"tcp://127\.0\.0\.1:9"):
-        list(DaskExecutor("tcp://127.0.0.1:9")(place_of(small_data, tmp_path), jobs, False))
+        list(DaskExecutor("tcp://127.0.0.1:9")(context_of(small_data, tmp_path), jobs, False))
 
 
 @pytest.mark.slow
@@ -231,7 +231,7 @@ def test_a_lost_scheduler_is_told_and_the_rest_can_go_on(tmp_path: Path, small_d
     )
     told = []
     with pytest.raises(ThetaRBMError, match="scheduler was lost"):  # noqa: PT012  it is lost on the way
-        for job, _ in DaskExecutor(running.scheduler_address)(place_of(small_data, tmp_path), jobs, False):
+        for job, _ in DaskExecutor(running.scheduler_address)(context_of(small_data, tmp_path), jobs, False):
             told.append(job)
             threading.Thread(target=running.close).start()
             time.sleep(1)

@@ -9,7 +9,7 @@ import dask
 import pytest
 from distributed import LocalCluster
 
-from tests.experiments.runs import Command, call, finish, place_of, record_of, spawn
+from tests.experiments.runs import Command, call, context_of, finish, record_of, spawn
 from tests.experiments.suites import write_suite
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_error
@@ -19,8 +19,8 @@ from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure,
 from thetarbm_cli.experiments.execution.local import LOST_PROCESS, LocalExecutor, LostProcessError
 from thetarbm_cli.experiments.execution.plan import make_plan
 from thetarbm_cli.experiments.runs import training as training_run
-from thetarbm_cli.experiments.runs.fields import SuitePart
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.models.rbm import RBM
 
@@ -118,7 +118,7 @@ IDENTITY = SuitePart(file="suite.yaml", title="faults")
 
 def jobs_of(tmp_path: Path, small_data: Path) -> list[Job]:
     cells = load_suite(write_suite(tmp_path, SUITE)).cells("tiny")
-    return [Job.of(run, IDENTITY) for run in make_plan(place_of(small_data, tmp_path), cells, seeds=1)]
+    return [Job.of(run, IDENTITY) for run in make_plan(context_of(small_data, tmp_path), cells, seeds=1)]
 
 
 @pytest.mark.parametrize("keep_going", [True, False])
@@ -129,7 +129,7 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
     given: list[list[Job]] = []
 
     def cluster_of_one_worker(
-        client: object, place: object, errand: object, jobs: list[Job]
+        client: object, context: object, errand: object, jobs: list[Job]
     ) -> Iterator[tuple[Job, Outcome | Exception]]:
         given.append(jobs)
         for job in jobs:
@@ -138,7 +138,7 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
     monkeypatch.setattr(dask_module, "_outcomes", cluster_of_one_worker)
     worker = WorkerContext(tmp_path, small_data, "numpy", None)
     outcomes = list(
-        dask_module._finish_jobs(None, place_of(small_data, tmp_path), worker, [first, killed, second], keep_going)
+        dask_module._finish_jobs(None, context_of(small_data, tmp_path), worker, [first, killed, second], keep_going)
     )
     assert given == [[first, killed, second], [first], [killed], *([[second]] if keep_going else [])]
     assert [outcome.error for _, outcome in outcomes] == [None, LOST_PROCESS, *([None] if keep_going else [])]
@@ -157,7 +157,7 @@ def test_a_run_whose_cluster_workers_die_is_recorded_and_others_go_on(
         ) as running,
     ):
         executor = DaskExecutor(running.scheduler_address)
-        outcomes = dict(executor(place_of(small_data, tmp_path), [killed, good], True))
+        outcomes = dict(executor(context_of(small_data, tmp_path), [killed, good], True))
     assert (outcomes[killed].state, outcomes[killed].error) == ("failed", LOST_PROCESS)
     assert outcomes[good].state == "done"
     assert records_by_cell(tmp_path)["killed"]["error"] == LOST_PROCESS
@@ -193,12 +193,12 @@ def test_train_records_any_error(thetarbm: Command, tmp_path: Path, monkeypatch:
 
 def test_a_record_from_outside_is_what_the_run_itself_would_write(tmp_path: Path, small_data: Path) -> None:
     killed, *_ = jobs_of(tmp_path, small_data)
-    place = place_of(small_data, tmp_path)
-    run = record_failure(place, killed, "lost")
+    context = context_of(small_data, tmp_path)
+    run = record_failure(context, killed, "lost")
     assert run is not None
     from_outside = record_of(tmp_path, run)
     assert (from_outside["state"], from_outside["error"]) == ("failed", "lost")
-    trained = training_run.train_run(place, killed.settings, killed.seed).record
+    trained = training_run.train_run(context, killed.settings, killed.seed).record
     assert trained.run == run
     inside = record_of(tmp_path, run)
     for name in ("algorithm", "settings", "parameters", "seed", "seeds", "data", "format"):
@@ -207,13 +207,13 @@ def test_a_record_from_outside_is_what_the_run_itself_would_write(tmp_path: Path
 
 def test_a_trained_run_that_fails_later_stays_trained(tmp_path: Path, small_data: Path) -> None:
     *_, good = jobs_of(tmp_path, small_data)
-    place = place_of(small_data, tmp_path)
-    run = training_run.train_run(place, good.settings, good.seed).record.run
-    assert record_failure(place, good, "lost") == run
-    record = place.store.load(run)
+    context = context_of(small_data, tmp_path)
+    run = training_run.train_run(context, good.settings, good.seed).record.run
+    assert record_failure(context, good, "lost") == run
+    record = context.store.load(run)
     assert record is not None
     assert (record.state, record.error) == ("done", "lost")
-    assert place.store.load_weights(record) is not None
+    assert context.store.load_weights(record) is not None
 
 
 def test_a_run_knows_what_it_is_for_before_it_is_measured(
@@ -227,17 +227,17 @@ def test_a_run_knows_what_it_is_for_before_it_is_measured(
     *_, good = jobs_of(tmp_path, small_data)
     monkeypatch.setattr("thetarbm_cli.experiments.execution.job.evaluate_run", killed)
     with pytest.raises(KeyboardInterrupt):
-        run_job(place_of(small_data, tmp_path), good)
+        run_job(context_of(small_data, tmp_path), good)
     assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
 
 
 def test_a_run_that_is_trained_again_is_still_for_the_same_cells(tmp_path: Path, small_data: Path) -> None:
     *_, good = jobs_of(tmp_path, small_data)
-    place = place_of(small_data, tmp_path)
-    run = run_job(place, good).run
+    context = context_of(small_data, tmp_path)
+    run = run_job(context, good).run
     assert run is not None
-    place.store.weights_path(run).unlink()
-    assert not training_run.train_run(place, good.settings, good.seed).cached
+    context.store.weights_path(run).unlink()
+    assert not training_run.train_run(context, good.settings, good.seed).cached
     assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
 
 
@@ -248,28 +248,28 @@ def test_a_full_disk_is_told_but_no_failure_of_the_run(
         raise StorageError("no space left")
 
     *_, good = jobs_of(tmp_path, small_data)
-    place = place_of(small_data, tmp_path)
+    context = context_of(small_data, tmp_path)
     with monkeypatch.context() as patched:
         patched.setattr(RunStore, "save_checkpoint", full)
-        outcome = run_job(place, good)
+        outcome = run_job(context, good)
     assert (outcome.state, outcome.error) == ("failed", "no space left")
     assert RunStore(tmp_path).identifiers() == []
-    assert run_job(place, good).state == "done"
+    assert run_job(context, good).state == "done"
 
 
 def test_what_another_process_works_on_is_left_to_it(tmp_path: Path, small_data: Path) -> None:
     killed, *_ = jobs_of(tmp_path, small_data)
-    place = place_of(small_data, tmp_path)
-    (planned, *_) = make_plan(place, load_suite(write_suite(tmp_path, SUITE)).cells("tiny"), seeds=1)
+    context = context_of(small_data, tmp_path)
+    (planned, *_) = make_plan(context, load_suite(write_suite(tmp_path, SUITE)).cells("tiny"), seeds=1)
     assert planned.run is not None
-    with place.store.locked(planned.run):
-        assert record_failure(place, killed, "lost") == planned.run
-    assert place.store.identifiers() == []
+    with context.store.locked(planned.run):
+        assert record_failure(context, killed, "lost") == planned.run
+    assert context.store.identifiers() == []
 
 
 def test_data_that_is_not_prepared_leaves_nothing_to_record(tmp_path: Path, small_data: Path) -> None:
     killed, *_ = jobs_of(tmp_path, small_data)
-    assert record_failure(place_of(tmp_path / "empty", tmp_path), killed, "lost") is None
+    assert record_failure(context_of(tmp_path / "empty", tmp_path), killed, "lost") is None
     assert RunStore(tmp_path).identifiers() == []
 
 
@@ -281,7 +281,7 @@ def test_wrong_input_is_told_but_no_failed_run(
 
     monkeypatch.setattr("thetarbm_cli.experiments.execution.job.train_run", wrong)
     *_, good = jobs_of(tmp_path, small_data)
-    ((_, outcome),) = LocalExecutor(1)(place_of(small_data, tmp_path), [good], True)
+    ((_, outcome),) = LocalExecutor(1)(context_of(small_data, tmp_path), [good], True)
     assert (outcome.state, outcome.error) == ("failed", "no such device")
     assert RunStore(tmp_path).identifiers() == []
 
@@ -295,7 +295,7 @@ def test_a_failure_that_cannot_be_recorded_is_still_told(
     monkeypatch.setattr(RBM, "fit", refuse)
     monkeypatch.setattr(RunStore, "save", full)
     *_, good = jobs_of(tmp_path, small_data)
-    ((_, outcome),) = LocalExecutor(1)(place_of(small_data, tmp_path), [good], True)
+    ((_, outcome),) = LocalExecutor(1)(context_of(small_data, tmp_path), [good], True)
     assert (outcome.state, outcome.run, outcome.error) == ("failed", None, "no space left")
     assert "a failed run of good@tiny cannot be recorded: no space left" in caplog.text
 

@@ -37,7 +37,7 @@ def files_of_the_run(results: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def weights_of(results: Path) -> bytes:
+def load_weights(results: Path) -> bytes:
     (path,) = (results / "runs").glob("*/weights.npz")
     return path.read_bytes()
 
@@ -64,7 +64,7 @@ def test_killed_terminated_and_interrupted_run_ends_with_equal_bytes(small_data:
     assert last.code == 0
     assert json.loads(last.out)["epochs"] == 30
     assert finish(whole).code == 0
-    assert weights_of(results) == weights_of(tmp_path / "whole")
+    assert load_weights(results) == load_weights(tmp_path / "whole")
     assert files_of_the_run(results) == ["run.json", "run.lock", "weights.npz"]
 
 
@@ -82,7 +82,7 @@ def test_killed_at_random_moments(small_data: Path, tmp_path: Path, seed: int) -
         process.kill()
         process.communicate()
     assert finish(spawn(small_data, results, *LONG)).code == 0
-    assert weights_of(results) == weights_of(tmp_path / "whole")
+    assert load_weights(results) == load_weights(tmp_path / "whole")
     assert files_of_the_run(results) == ["run.json", "run.lock", "weights.npz"]
 
 

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.experiments.runs import Command, files_in, place_of, record_of, rewrite, run_of, train
+from tests.experiments.runs import Command, context_of, files_in, record_of, rewrite, run_of, train
 from tests.experiments.suites import metrics_of, write_suite
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.data.sources.user_npz import read_untrusted
 from thetarbm_cli.experiments.execution.dask import _store
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
-from thetarbm_cli.experiments.runs.recorded import model_of
-from thetarbm_cli.experiments.runs.retraining import retrain_command
+from thetarbm_cli.experiments.runs.loading import load_model, retrain_command
 from thetarbm_cli.experiments.runs.settings import resolve, run_id
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import train_run
@@ -72,7 +71,7 @@ def test_other_weights_are_accepted_with_a_note_of_where_they_were_made(
     assert weights.made_here is not None
     assert weights.made_here.environment.model_dump()["backend"] == select_backend().name
     assert thetarbm("show", run, "--json").json["weights"] == "there"
-    model_of(place_of(small_data, clone), record)
+    load_model(context_of(small_data, clone), record)
     # Weights that are neither the recorded ones nor those of the note are not used.
     store.weights_path(run).write_bytes(b"others")
     assert store.load_weights(record) is None
@@ -105,7 +104,7 @@ def test_further_measures_are_kept_beside_the_record_and_read_with_it(
     own = record_of(results, run)["metrics"]
     first = thetarbm("evaluate", run, "--offset", "5", "--json").json["runs"][0]
     assert first["cached"] is False
-    evaluate_run(place_of(small_data, results), run, more_offsets=(7.0,))
+    evaluate_run(context_of(small_data, results), run, more_offsets=(7.0,))
     assert records(results) == before
     assert thetarbm("evaluate", run, "--offset", "5", "--json").json["runs"][0] == {**first, "cached": True}
     record = RunStore(results).load(run)
@@ -184,17 +183,17 @@ def test_a_worker_without_the_folder_adds_to_a_record_and_never_replaces_it(
 ) -> None:
     run, away = run_of(clone, "rbm"), tmp_path / "away"
     train(small_data, away, "rbm")
-    evaluate_run(place_of(small_data, away), run, more_offsets=(5.0,))
+    evaluate_run(context_of(small_data, away), run, more_offsets=(5.0,))
     made, before = RunStore(away), records(clone)
     text, weights = made.record_path(run).read_text(), made.weights_path(run).read_bytes()
-    _store(place_of(small_data, clone), text, weights, force=False)
+    _store(context_of(small_data, clone), text, weights, force=False)
     assert records(clone) == before
     record = RunStore(clone).load(run)
     assert record is not None
     assert record.metrics is not None
     assert record.metrics.score(5.0, "train") is not None
     assert RunStore(clone).load_weights(record) is not None
-    _store(place_of(small_data, clone), text, weights, force=True)
+    _store(context_of(small_data, clone), text, weights, force=True)
     assert record_of(clone, run) == record_of(away, run)
 
 
@@ -250,14 +249,14 @@ def test_a_run_on_cupy_has_an_id_of_its_own(
     shutil.copytree(evaluated, results)
     settings = resolve("rbm", profile="tiny")
     before = records(results)
-    place = dataclasses.replace(place_of(small_data, results), backend_name="numpy")
-    made = train_run(dataclasses.replace(place, backend_name="cupy"), settings, 0).record
+    context = dataclasses.replace(context_of(small_data, results), backend_name="numpy")
+    made = train_run(dataclasses.replace(context, backend_name="cupy"), settings, 0).record
     checksums = {role: part["sha256"] for role, part in made.data.items()}
     assert made.run == run_id(settings, checksums, 0, "cupy") != run_id(settings, checksums, 0, "numpy")
     assert made.backend == "cupy"
-    assert run_id(settings, checksums, 0) == train_run(place, settings, 0).record.run
+    assert run_id(settings, checksums, 0) == train_run(context, settings, 0).record.run
     assert {name: content for name, content in records(results).items() if made.run not in name} == before
-    evaluate_run(place, made.run)
+    evaluate_run(context, made.run)
     assert retrain_command(made).startswith("thetarbm --backend cupy train --model rbm")
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import place_of
+from tests.experiments.runs import context_of
 from tests.experiments.suites import SMALL, metrics, record_for, save, write_suite
 from thetarbm_cli import storage
 from thetarbm_cli.data.prepare import prepared_checksum
@@ -23,7 +23,7 @@ def cells(tmp_path: Path) -> list[Cell]:
 
 
 def plan(tmp_path: Path, cells: list[Cell], data_dir: Path | None = None, **options: object) -> list[PlannedRun]:
-    return make_plan(place_of(data_dir or tmp_path / "nowhere", tmp_path), cells, **options)  # type: ignore[arg-type]
+    return make_plan(context_of(data_dir or tmp_path / "nowhere", tmp_path), cells, **options)  # type: ignore[arg-type]
 
 
 def named(runs: list[PlannedRun], cell: str) -> PlannedRun:

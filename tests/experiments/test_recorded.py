@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.experiments.runs import Command, parts_of, place_of, rewrite, run_of, train
+from tests.experiments.runs import Command, context_of, parts_of, rewrite, run_of, train
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, model_of
-from thetarbm_cli.experiments.runs.retraining import retrain_command
+from thetarbm_cli.experiments.runs.loading import load_checked, load_model, load_run_data, retrain_command
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, resolve
 from thetarbm_cli.experiments.runs.store import RunStore
 
@@ -81,7 +80,7 @@ def test_retrain_command_of_another_data_seed(
 
 def test_whole_record_is_given_back(small_data: Path, trained: Path) -> None:
     run = run_of(trained, "theta")
-    assert checked_record(place_of(small_data, trained), run).run == run
+    assert load_checked(context_of(small_data, trained), run).run == run
 
 
 @pytest.mark.parametrize(
@@ -102,32 +101,32 @@ def test_record_that_cannot_be_measured_is_refused(
     run = run_of(trained, "theta")
     rewrite(tmp_path / "results", run, changes)
     with pytest.raises(InputError) as raised:
-        checked_record(place_of(small_data, tmp_path / "results"), run)
+        load_checked(context_of(small_data, tmp_path / "results"), run)
     for word in (run, *words):
         assert word in str(raised.value)
 
 
 def test_missing_weights_say_how_to_make_them(small_data: Path, trained: Path, tmp_path: Path) -> None:
     shutil.copytree(trained, tmp_path / "results")
-    place = place_of(small_data, tmp_path / "results")
-    record = checked_record(place, run_of(trained, "theta"))
-    place.store.weights_path(record.run).unlink()
+    context = context_of(small_data, tmp_path / "results")
+    record = load_checked(context, run_of(trained, "theta"))
+    context.store.weights_path(record.run).unlink()
     with pytest.raises(InputError) as raised:
-        model_of(place, record)
+        load_model(context, record)
     assert retrain_command(record) in str(raised.value)
 
 
 def test_other_data_is_refused(small_data: Path, trained: Path, data_dir: Path) -> None:
-    record = checked_record(place_of(small_data, trained), run_of(trained, "theta"))
+    record = load_checked(context_of(small_data, trained), run_of(trained, "theta"))
     with pytest.raises(ThetaRBMError, match="was made from a mnist-rot with the checksum"):
-        data_of(place_of(data_dir, trained), record)
+        load_run_data(context_of(data_dir, trained), record)
 
 
 @pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
 def test_loaded_model_has_the_stored_weights(small_data: Path, trained: Path, model: str) -> None:
-    place = place_of(small_data, trained)
-    record = checked_record(place, run_of(trained, model))
-    loaded = model_of(place, record).to_arrays()
-    with np.load(place.store.weights_path(record.run)) as archive:
+    context = context_of(small_data, trained)
+    record = load_checked(context, run_of(trained, model))
+    loaded = load_model(context, record).to_arrays()
+    with np.load(context.store.weights_path(record.run)) as archive:
         for name in archive.files:
             np.testing.assert_array_equal(loaded[name], archive[name])

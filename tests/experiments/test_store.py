@@ -16,7 +16,7 @@ from tests.experiments.runs import record_of, rewrite, run_of
 from thetarbm_cli import storage
 from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.fields import MetricsPart
+from thetarbm_cli.experiments.runs.record import MetricsPart
 from thetarbm_cli.experiments.runs.store import RunStore
 
 ARRAYS = {"weights": np.arange(6, dtype=np.float32).reshape(2, 3), "hidden_bias": np.zeros(2, dtype=np.float32)}

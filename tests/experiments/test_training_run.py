@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.experiments.runs import MODELS, place_of, record_of, rewrite, run_of, train
+from tests.experiments.runs import MODELS, context_of, record_of, rewrite, run_of, train
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs import environment
@@ -21,7 +21,7 @@ from thetarbm_cli.models import build
 from thetarbm_cli.models.base import OrientedModel
 
 
-def weights_of(results: Path, run: str) -> dict[str, np.ndarray]:
+def load_weights(results: Path, run: str) -> dict[str, np.ndarray]:
     with np.load(results / "runs" / run / "weights.npz", allow_pickle=False) as archive:
         return dict(archive)
 
@@ -85,22 +85,22 @@ def test_environment_outside_a_checkout_or_without_git(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
 def test_weights_are_float32_without_pickle(trained: Path, model: str) -> None:
-    arrays = weights_of(trained, run_of(trained, model))
+    arrays = load_weights(trained, run_of(trained, model))
     assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
     assert arrays["weights"].shape == (40, 784)
 
 
 def test_tied_tensor_stores_one_matrix_and_full_all_slices(small_data: Path, trained: Path, tmp_path: Path) -> None:
-    assert weights_of(trained, run_of(trained, "theta"))["weights"].shape == (40, 784)
+    assert load_weights(trained, run_of(trained, "theta"))["weights"].shape == (40, 784)
     full = train(small_data, tmp_path, tiny("theta", tensor="full", hidden=5))
-    assert weights_of(tmp_path, full.run)["weights"].shape == (9, 5, 784)
+    assert load_weights(tmp_path, full.run)["weights"].shape == (9, 5, 784)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_weights_are_those_of_the_estimator(small_data: Path, trained: Path, model: str) -> None:
     images, _ = training_run.load_data(small_data, tiny(model).data).train()
     fitted = build(model, tiny(model).complete_parameters, seed=0, backend="auto").fit(images)
-    stored = weights_of(trained, run_of(trained, model))
+    stored = load_weights(trained, run_of(trained, model))
     expected = fitted.to_arrays()
     assert list(stored) == list(expected)
     for name in stored:
@@ -109,7 +109,7 @@ def test_weights_are_those_of_the_estimator(small_data: Path, trained: Path, mod
 
 def test_second_time_nothing_is_written(small_data: Path, trained: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*.*") if path.suffix != ".lock"}
-    again = train_run(place_of(small_data, trained), tiny("theta"), 0)
+    again = train_run(context_of(small_data, trained), tiny("theta"), 0)
     assert again.cached
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
@@ -119,7 +119,7 @@ def test_force_trains_again_to_the_same_bytes(small_data: Path, trained: Path, t
     shutil.copytree(trained, results)
     path = RunStore(results).weights_path(run_of(results, "rbm"))
     before, made = path.read_bytes(), path.stat().st_mtime_ns
-    assert not train_run(place_of(small_data, results), tiny("rbm"), 0, force=True).cached
+    assert not train_run(context_of(small_data, results), tiny("rbm"), 0, force=True).cached
     assert path.stat().st_mtime_ns > made
     assert path.read_bytes() == before
 
@@ -152,10 +152,10 @@ def test_damaged_run_is_made_again_to_the_same_bytes(
             record.write_text("{")
         case "other format":
             rewrite(results, run, {"format": 0})
-    again = train_run(place_of(small_data, results), tiny("theta"), 0)
+    again = train_run(context_of(small_data, results), tiny("theta"), 0)
     assert (again.cached, again.record.run) == (False, run)
     assert weights.read_bytes() == whole
-    assert train_run(place_of(small_data, results), tiny("theta"), 0).cached
+    assert train_run(context_of(small_data, results), tiny("theta"), 0).cached
 
 
 def diverging(small_data: Path, results: Path, settings: RunSettings) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def test_wrong_input_is_no_failed_run(small_data: Path, tmp_path: Path, monkeypa
 
 
 class Killed(BaseException):
-    """The end of a process, at a place of our choice."""
+    """The end of a process, at a context of our choice."""
 
 
 def kill_before(patch: pytest.MonkeyPatch, method: str, count: int = 1) -> None:
@@ -272,7 +272,7 @@ def test_resumed_run_starts_where_it_was_cut_off(
         with pytest.raises(Killed):
             train(small_data, tmp_path, "theta")
     seen = []
-    train_run(place_of(small_data, tmp_path), tiny("theta"), 0, on_epoch=lambda record, _: seen.append(record.epoch))
+    train_run(context_of(small_data, tmp_path), tiny("theta"), 0, on_epoch=lambda record, _: seen.append(record.epoch))
     assert seen == [3]
     assert "after epoch 2" in caplog.text
     assert sorted(path.name for path in next((tmp_path / "runs").iterdir()).iterdir()) == [
@@ -323,7 +323,11 @@ def test_force_does_not_resume(small_data: Path, tmp_path: Path, monkeypatch: py
             train(small_data, tmp_path, "rbm")
     seen = []
     train_run(
-        place_of(small_data, tmp_path), tiny("rbm"), 0, force=True, on_epoch=lambda record, _: seen.append(record.epoch)
+        context_of(small_data, tmp_path),
+        tiny("rbm"),
+        0,
+        force=True,
+        on_epoch=lambda record, _: seen.append(record.epoch),
     )
     assert seen == [1, 2, 3]
 
@@ -342,7 +346,7 @@ def test_perturbed_training_sees_perturbed_orientations(small_data: Path, traine
     # ε = 0 with probability .6⁴ = .13, so most orientations are off.
     assert np.mean(steps > 0) == pytest.approx(1 - 0.6**4, abs=0.06)
     expected = model.fit(images, orientations=perturbed).to_arrays()["weights"]
-    np.testing.assert_allclose(weights_of(tmp_path, record.run)["weights"], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(load_weights(tmp_path, record.run)["weights"], expected, rtol=1e-4, atol=1e-6)
     assert record.weights_sha256 != record_of(trained, run_of(trained, "theta"))["weights_sha256"]
 
 

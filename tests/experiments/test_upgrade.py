@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.runs import Command, call, files_in, place_of, record_of, rewrite, run_of
+from tests.experiments.runs import Command, call, context_of, files_in, record_of, rewrite, run_of
 from tests.experiments.suites import write_suite
 from thetarbm_cli import documents
 from thetarbm_cli.documents import NewerFormatError
@@ -24,7 +24,7 @@ from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.execution.job import Job, run_job
 from thetarbm_cli.experiments.execution.theory import check_theory, load_theory
 from thetarbm_cli.experiments.runs import store
-from thetarbm_cli.experiments.runs.recorded import checked_record
+from thetarbm_cli.experiments.runs.loading import load_checked
 from thetarbm_cli.experiments.runs.settings import resolve
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Theory
@@ -94,7 +94,7 @@ def assert_says(read: Any, written: Any) -> None:
 @pytest.mark.parametrize("sample", RECORDS, ids=lambda sample: sample.stem)
 def test_every_sample_is_still_named_after_its_settings(sample: Path, small_data: Path, tmp_path: Path) -> None:
     run = put(sample, tmp_path)
-    assert checked_record(place_of(small_data, tmp_path), run).run == run
+    assert load_checked(context_of(small_data, tmp_path), run).run == run
 
 
 @pytest.mark.parametrize("sample", RECORDS, ids=lambda sample: sample.stem)
@@ -201,7 +201,7 @@ def test_newer_record_is_never_overwritten(newer: Path, trained: Path, small_dat
     with pytest.raises(NewerFormatError, match=run):
         RunStore(newer).save(record)
     job = Job(resolve("rbm", profile="tiny"), 0, ("rbm@tiny",), True, (), False)
-    outcome = run_job(place_of(small_data, newer), job)
+    outcome = run_job(context_of(small_data, newer), job)
     assert (outcome.state, "newer" in str(outcome.error)) == ("failed", True)
     assert RunStore(newer).record_path(run).read_bytes() == before
 

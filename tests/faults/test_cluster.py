@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from distributed import LocalCluster
 
-from tests.experiments.runs import call, finish, place_of
+from tests.experiments.runs import call, context_of, finish
 from tests.faults.scenes import SUITE, TINY, Stage
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution import dask as dask_module
@@ -40,15 +40,15 @@ def start(small_data: Path, tmp_path: Path) -> Path:
 def test_a_cluster_of_another_version_is_refused_before_the_first_job(
     start: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = place_of(start / "data", start / "results")
-    jobs = [Job.of(run) for run in make_plan(place, load_suite(start / "suite.yaml").cells("tiny"), seeds=1)]
+    context = context_of(start / "data", start / "results")
+    jobs = [Job.of(run) for run in make_plan(context, load_suite(start / "suite.yaml").cells("tiny"), seeds=1)]
     monkeypatch.setattr(dask_module, "__version__", "9.9")
     with LocalCluster(
         n_workers=1, processes=False, host="127.0.0.1", protocol="tcp", dashboard_address="127.0.0.1:0"
     ) as running:
         executor = DaskExecutor(running.scheduler_address)
         with pytest.raises(ThetaRBMError, match=r"scheduler .*9\.9"):
-            list(executor(place, jobs, False))
+            list(executor(context, jobs, False))
     assert RunStore(start / "results").identifiers() == []
     assert list((start / "results").rglob(".*")) == []
 

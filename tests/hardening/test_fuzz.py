@@ -32,8 +32,7 @@ from thetarbm_cli.experiments.execution.plan import suite_status
 from thetarbm_cli.experiments.execution.theory import load_theory
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import suite_names
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
@@ -152,7 +151,7 @@ def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
     """Mutated fields of a record under a checksum that fits: a miss, or a record that everything can be made from."""
     path, store = house.file("record"), RunStore(house.results)
     run, suite = path.parent.name, load_suite(house.suite, check_settings=False)
-    place = Workplace(house.data, store, "numpy")
+    context = RunContext(house.data, store, "numpy")
     with kept(path):
         documents.write(path, draw(mutated_tree(documents.read(path))))
         record = store.load(run)
@@ -160,11 +159,11 @@ def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
             return
         _write_all(make_report(house.results, suite, "tiny"))
         to_sections(summarise(store, record, suite), unicode=True)
-        suite_status(place, house.results, suite, (), "tiny", source=str(house.images))
+        suite_status(context, house.results, suite, (), "tiny", source=str(house.images))
         if record.suite is not None:
-            stale_runs(place, suite, record.suite)
-        all_weights(place)
-        measured, refused = refusal(ThetaRBMError, evaluate_run, place, run)
+            stale_runs(context, suite, record.suite)
+        all_weights(context)
+        measured, refused = refusal(ThetaRBMError, evaluate_run, context, run)
         assert not refused or run in refused
         if measured:
             json.dumps(summary(*measured), allow_nan=False)

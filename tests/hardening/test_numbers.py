@@ -10,7 +10,7 @@ import pytest
 
 from tests.experiments.runs import Command
 from thetarbm_cli.backend import NumpyBackend
-from thetarbm_cli.experiments.runs import memory
+from thetarbm_cli.experiments.runs import environment as memory
 from thetarbm_cli.experiments.runs.settings import resolve
 from thetarbm_cli.models import build
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from tests.experiments.suites import metrics_of, record_for, save
-from thetarbm_cli.experiments.runs.fields import MetricsPart
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import shipped_path
@@ -78,7 +77,7 @@ def context_of(
     """What figures are drawn from: made-up records of all cells but some, and those that share their runs."""
     absent = [cell.settings() for cell in suite.cells(profile) if without(cell)]
     save(results, *records([cell for cell in suite.cells(profile) if cell.settings() not in absent], seeds))
-    return figure_context(suite, Workplace(data_dir, RunStore(results), "numpy"), profile)
+    return figure_context(suite, RunContext(data_dir, RunStore(results), "numpy"), profile)
 
 
 def draw(name: str, context: FigureContext, form: str = "png") -> bytes:

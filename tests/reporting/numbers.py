@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.experiments.suites import record_for
-from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path

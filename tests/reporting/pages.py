@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
 from thetarbm_cli.reporting.figures.context import Drawing, FigureMissing
 from thetarbm_cli.reporting.html.content import Content
@@ -119,4 +118,4 @@ def two_figures() -> Iterator[None]:
 
 
 def page_of(content: Content, results: Path) -> str:
-    return render_page(content, draw_pictures(content, Workplace(results, RunStore(results))))
+    return render_page(content, draw_pictures(content, RunContext(results, RunStore(results))))

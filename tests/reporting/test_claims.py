@@ -12,7 +12,7 @@ from scipy.special import stdtr
 
 from tests.reporting.numbers import CELLS, FASHION, Choose, as_published, fashion_numbers, numbers, records
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
-from thetarbm_cli.experiments.runs.fields import CheckPart
+from thetarbm_cli.experiments.runs.record import CheckPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.claims import CLAIMS, Welch, evaluate_claims, to_markdown

@@ -6,9 +6,8 @@ import pytest
 
 from tests.experiments.suites import record_for
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
-from thetarbm_cli.experiments.runs.fields import CheckPart, MetricsPart
+from thetarbm_cli.experiments.runs.record import CheckPart, MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunRecord
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path

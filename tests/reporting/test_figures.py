@@ -14,8 +14,7 @@ from PIL import Image
 from tests.experiments.suites import record_for, save
 from tests.reporting.figured import SUITE, context_of, draw
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures import FIGURES, make
@@ -36,7 +35,7 @@ def without(tmp_path: Path, *names: str) -> FigureContext:
 
 
 def empty(tmp_path: Path) -> FigureContext:
-    return figure_context(SUITE, Workplace(tmp_path / "data", RunStore(tmp_path / "results"), "numpy"))
+    return figure_context(SUITE, RunContext(tmp_path / "data", RunStore(tmp_path / "results"), "numpy"))
 
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
@@ -83,8 +82,8 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.figures import encode, make
 from thetarbm_cli.reporting.figures.context import figure_context
-place = SimpleNamespace(store=RunStore(Path({str(context.place.store.folder.parent)!r})))
-context = figure_context(load_suite(shipped_path(), check_settings=False), place)
+run_context = SimpleNamespace(store=RunStore(Path({str(context.run_context.store.folder.parent)!r})))
+context = figure_context(load_suite(shipped_path(), check_settings=False), run_context)
 assert "matplotlib" not in sys.modules
 sys.stdout.buffer.write(encode("gamma-offset", make("gamma-offset", context), "svg"))
 """
@@ -161,7 +160,7 @@ def test_a_suite_without_the_experiments(tmp_path: Path) -> None:
     )
     suite = load_suite(path)
     save(tmp_path, record_for(suite.cells()[0], test_error_percent=5.0))
-    context = figure_context(suite, Workplace(tmp_path, RunStore(tmp_path), "numpy"))
+    context = figure_context(suite, RunContext(tmp_path, RunStore(tmp_path), "numpy"))
     with pytest.raises(FigureMissing, match="the suite has no experiment with the numbers of Table 3"):
         draw("table-3", context)
     with pytest.raises(FigureMissing, match="the suite has no experiment"):
@@ -174,11 +173,11 @@ def test_one_source_is_shown(tmp_path: Path) -> None:
         save(tmp_path, record_for(cell, source=source, test_error_percent=5.0))
 
     cells = SUITE.cells()
-    place = Workplace(tmp_path, RunStore(tmp_path), "numpy")
+    run_context = RunContext(tmp_path, RunStore(tmp_path), "numpy")
     made("official", cells[0])
-    assert figure_context(SUITE, place).numbers.source.name == "official"
+    assert figure_context(SUITE, run_context).numbers.source.name == "official"
     made("generated", cells[0])
-    shown = {source: figure_context(SUITE, place, "paper", source) for source in (None, "official", "own.npz")}
+    shown = {source: figure_context(SUITE, run_context, "paper", source) for source in (None, "official", "own.npz")}
     assert [context.numbers.source.name for context in shown.values()] == ["generated", "official", "own.npz"]
     assert [context.suffix for context in shown.values()] == ["", "-official", "-own"]
     assert not shown["own.npz"].numbers.records
@@ -196,6 +195,6 @@ def test_of_two_contents_the_one_with_more_records_is_shown(tmp_path: Path, capl
     data = {role: {**each, "sha256": "c" * 64} for role, each in other.data.items()}
     save(tmp_path, other.model_copy(update={"data": data, "run": "rbm-other"}))
     save(tmp_path, *(record_for(cell, test_error_percent=5.0) for cell in (first, second)))
-    context = figure_context(SUITE, Workplace(tmp_path, RunStore(tmp_path), "numpy"))
+    context = figure_context(SUITE, RunContext(tmp_path, RunStore(tmp_path), "numpy"))
     assert context.numbers.source.sha256 == "a" * 64
     assert "records of 2 contents of mnist-rot generated" in caplog.text

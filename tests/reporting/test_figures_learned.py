@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.runs import parts_of, place_of, run_of
+from tests.experiments.runs import context_of, parts_of, run_of
 from tests.reporting.figured import SUITE, draw
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.recorded import model_of
+from thetarbm_cli.experiments.runs.loading import load_model
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.models.rbm import RBM
@@ -25,17 +25,17 @@ MODELS = ("rbm", "orbm", "tirbm", "theta")
 
 @pytest.fixture(scope="module")
 def context(small_data: Path, trained: Path) -> FigureContext:
-    return figure_context(SUITE, place_of(small_data, trained), "tiny")
+    return figure_context(SUITE, context_of(small_data, trained), "tiny")
 
 
 def with_units(context: FigureContext, *units: int) -> FigureContext:
-    return figure_context(SUITE, context.place, "tiny", units=units)
+    return figure_context(SUITE, context.run_context, "tiny", units=units)
 
 
 def model(context: FigureContext, name: str) -> RBM:
-    record = context.place.store.load(run_of(context.place.store.folder.parent, name))
+    record = context.run_context.store.load(run_of(context.run_context.store.folder.parent, name))
     assert record is not None
-    return model_of(context.place, record)
+    return load_model(context.run_context, record)
 
 
 def tile(sheet: np.ndarray, row: int, column: int) -> np.ndarray:
@@ -126,11 +126,11 @@ def test_models_without_weights_are_left_out_and_named(
     context: FigureContext, small_data: Path, trained: Path, tmp_path: Path
 ) -> None:
     results = shutil.copytree(trained, tmp_path / "results")
-    held = figure_context(SUITE, place_of(small_data, results), "tiny")
+    held = figure_context(SUITE, context_of(small_data, results), "tiny")
     run = run_of(results, "rbm")
     (results / "runs" / run / "weights.npz").unlink()
     shutil.rmtree(results / "runs" / run_of(results, "orbm"))
-    again = figure_context(SUITE, held.place, "tiny")
+    again = figure_context(SUITE, held.run_context, "tiny")
     drawing = make("filters", again)
     assert [axes.get_title() for axes in drawing.figure.axes if axes.get_title()] == ["TI-RBM", "θ-RBM"]
     lines = missing_lines(again, [drawing])
@@ -139,6 +139,6 @@ def test_models_without_weights_are_left_out_and_named(
 
 
 def test_other_images_than_the_run_was_made_from_are_not_shown(context: FigureContext, data_dir: Path) -> None:
-    other = figure_context(SUITE, place_of(data_dir, context.place.store.folder.parent), "tiny")
+    other = figure_context(SUITE, context_of(data_dir, context.run_context.store.folder.parent), "tiny")
     with pytest.raises(FigureMissing, match="prepare the same data or train again"):
         draw("reconstructions", other)

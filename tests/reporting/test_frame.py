@@ -9,7 +9,7 @@ import pytest
 import thetarbm_cli
 from tests.experiments.suites import record_for, save
 from tests.reporting.numbers import CELLS
-from thetarbm_cli.experiments.runs.fields import MetricsPart
+from thetarbm_cli.experiments.runs.record import MetricsPart
 from thetarbm_cli.outcomes import MEASURES, VARIANTS
 from thetarbm_cli.reporting.frame import collect, tidy
 

@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.figured import draw
 from tests.reporting.pages import few_figures, two_figures
-from thetarbm_cli.experiments.runs.fields import MetricsPart
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
 from thetarbm_cli.reporting.figures.context import Drawing
 from thetarbm_cli.reporting.html import pictures
@@ -110,7 +109,7 @@ def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: 
 
 
 def drawn(content: Content, results: Path) -> dict[str, pictures.Picture]:
-    return {each.name: each for each in draw_pictures(content, Workplace(results, RunStore(results)))}
+    return {each.name: each for each in draw_pictures(content, RunContext(results, RunStore(results)))}
 
 
 @pytest.fixture

@@ -28,12 +28,12 @@ def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_pat
     from thetarbm_cli.experiments.execution.cleaning import all_weights, remove, stale_runs
     from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
 
-    place = session.workplace()
+    context = session.run_context()
     suite = load_suite(suite_path)
-    removals = stale_runs(place, suite, suite_identity(suite, suite_path))
+    removals = stale_runs(context, suite, suite_identity(suite, suite_path))
     if weights:
         stale = {removal.run for removal in removals}
-        removals += [removal for removal in all_weights(place) if removal.run not in stale]
+        removals += [removal for removal in all_weights(context) if removal.run not in stale]
     size = sum(removal.bytes for removal in removals)
     rows = [{"run": each.run, "path": str(each.path), "reason": each.reason} for each in removals]
     if not as_json:

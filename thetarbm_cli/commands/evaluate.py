@@ -12,8 +12,8 @@ from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.runs.store import RunRecord
-    from thetarbm_cli.experiments.runs.training import Workplace
+    from thetarbm_cli.experiments.runs.record import RunRecord
+    from thetarbm_cli.experiments.runs.store import RunContext
 
 logger = logging.getLogger("thetarbm")
 
@@ -43,23 +43,23 @@ def command(
     """
     from thetarbm_cli.experiments.runs.evaluation import DEFAULT_OFFSET, evaluate_run, summary
 
-    place = session.workplace()
+    context = session.run_context()
     if every == bool(runs):
         raise InputError("name the runs to evaluate, or use --all for every finished run")
-    chosen, damaged = trained_runs(place) if every else (named_runs(place, runs), 0)
+    chosen, damaged = trained_runs(context) if every else (named_runs(context, runs), 0)
     # A run that was made for its error alone is complete, unless more is asked for.
     as_recorded = every and not (force or grid_search) and offset == DEFAULT_OFFSET
     rows = []
     for each in chosen:
         try:
             record, cached = evaluate_run(
-                place,
+                context,
                 each.run,
                 with_gamma=not (as_recorded and each.is_measured),
                 offset=offset,
                 search=grid_search,
                 force=force,
-                watch=lambda step, run=each.run: session.progress(f"{run}: {step}"),  # type: ignore[misc]
+                display=lambda step, run=each.run: session.progress(f"{run}: {step}"),  # type: ignore[misc]
             )
         except ThetaRBMError as error:
             # On a full disk no other run could be recorded either.
@@ -76,12 +76,12 @@ def command(
     return 0 if len(rows) == len(chosen) + damaged else EXIT_FAILED
 
 
-def trained_runs(place: Workplace) -> tuple[list[RunRecord], int]:
+def trained_runs(context: RunContext) -> tuple[list[RunRecord], int]:
     """All runs that are done, and how many more have a record that cannot be used, with a warning for each."""
-    folder = place.store.folder
+    folder = context.store.folder
     if not folder.is_dir():
         raise InputError(f"there are no runs: the folder {folder} does not exist; thetarbm train makes one")
-    records = [place.store.load(run) for run in place.store.identifiers()]
+    records = [context.store.load(run) for run in context.store.identifiers()]
     done = [record for record in records if record is not None and record.state == "done"]
     damaged = records.count(None)
     if not done and not damaged:
@@ -89,11 +89,11 @@ def trained_runs(place: Workplace) -> tuple[list[RunRecord], int]:
     return done, damaged
 
 
-def named_runs(place: Workplace, names: tuple[str, ...]) -> list[RunRecord]:
+def named_runs(context: RunContext, names: tuple[str, ...]) -> list[RunRecord]:
     """The runs that a user names; a wrong one is refused before any is measured."""
-    from thetarbm_cli.experiments.runs.recorded import checked_record
+    from thetarbm_cli.experiments.runs.loading import load_checked
 
-    return [checked_record(place, place.store.find(name)) for name in names]
+    return [load_checked(context, context.store.find(name)) for name in names]
 
 
 def _show(row: dict[str, Any]) -> None:

@@ -32,8 +32,8 @@ def command(session: Session, run: str, out: Path, images: Path | None) -> None:
     """
     from thetarbm_cli.experiments.runs.features import write_features
 
-    place = session.workplace()
-    count, units = write_features(place, place.store.find(run), out, images)
+    context = session.run_context()
+    count, units = write_features(context, context.store.find(run), out, images)
     what = f"{count} images × {units} features"
     if str(out) == "-":
         session.say(what)

@@ -67,7 +67,7 @@ def command(
     for name in names:
         FIGURES[name]  # An unknown name is refused before anything is drawn.
     suite = load_suite(suite_path, check_settings=False)
-    context = figure_context(suite, session.workplace(), profile, source, units=_numbers(units))
+    context = figure_context(suite, session.run_context(), profile, source, units=_numbers(units))
     drawn, left_out = _draw(session, context, names, form)
     folder = out or session.results / "figures"
     files = {name: folder / f"{name}{context.suffix}.{form}" for name in drawn}

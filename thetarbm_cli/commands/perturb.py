@@ -14,7 +14,7 @@ from thetarbm_cli.errors import InputError, ThetaRBMError
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.execution.plan import PlannedRun
-    from thetarbm_cli.experiments.runs.training import Workplace
+    from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.experiments.suite.schema import Cell
 
 ERROR = "test_error_percent"
@@ -123,13 +123,13 @@ def command(
         for n in n_values
         for p in p_values
     }
-    place = session.workplace()
-    require_images(place.data_dir, unperturbed.settings().data)
-    plan = make_plan(place, [unperturbed, *cells.values()], only_seed=seed)
+    context = session.run_context()
+    require_images(context.data_dir, unperturbed.settings().data)
+    plan = make_plan(context, [unperturbed, *cells.values()], only_seed=seed)
     # Run and test error by the name of the cell.
     errors: dict[str, tuple[str, float]] = {}
     due = pending(plan, retry_failed=True)
-    for step in steps(place, due, LocalExecutor(jobs), keep_going=False):
+    for step in steps(context, due, LocalExecutor(jobs), keep_going=False):
         name, outcome = step.run.cells[0], step.outcome
         if outcome.run is None or outcome.test_error_percent is None:
             raise ThetaRBMError(f"{name}: {outcome.error}")
@@ -137,7 +137,7 @@ def command(
         session.say(f"{name}: {outcome.test_error_percent:.2f} % ({step.done} of {step.total})")
     for run in plan:
         if run not in due:
-            errors |= dict.fromkeys(run.cells, _recorded(place, run))
+            errors |= dict.fromkeys(run.cells, _recorded(context, run))
     table = {
         "scope": scope,
         "unperturbed_error_percent": errors[unperturbed.name][1],
@@ -159,10 +159,10 @@ def _unperturbed(cells: list[Cell]) -> Cell:
     return found
 
 
-def _recorded(place: Workplace, run: PlannedRun) -> tuple[str, float]:
+def _recorded(context: RunContext, run: PlannedRun) -> tuple[str, float]:
     """The name and the test error of a run that is done."""
     assert run.run is not None
-    record = place.store.load(run.run)
+    record = context.store.load(run.run)
     assert record is not None
     assert record.metrics is not None
     assert record.metrics.svm is not None

@@ -44,7 +44,7 @@ def command(
 
     content = gather(session.results, suite_path, profile, source)
     with session.progress("figures") as progress:
-        pictures = draw_pictures(content, session.workplace(), progress)
+        pictures = draw_pictures(content, session.run_context(), progress)
     path = out or session.results / _name(profile, source)
     page = render_page(content, pictures).encode()
     storage.write_bytes(path, page)

@@ -13,7 +13,7 @@ import click
 from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option, seeds_option, source_option, suite_option
-from thetarbm_cli.errors import EXIT_FAILED, EXIT_WORK_DUE, InputError
+from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.execution.local import Executor
@@ -83,7 +83,7 @@ def command(
 
     executor = _executor(**where)
     suite = load_suite(suite_path)
-    place = session.workplace()
+    context = session.run_context()
     cells = suite.cells(profile, source)
     wanted = [name for name in names if name != "theory"]
     chosen = choose_cells(cells, wanted) if wanted or not names else []
@@ -91,7 +91,7 @@ def command(
         if not {cell.name for cell in choose_cells(cells, [name])} & {cell.name for cell in chosen}:
             raise InputError(f"--force {name} is not among the runs of this call: name it before the options as well")
     with_theory = not names or "theory" in names
-    plan = make_plan(place, chosen, seeds=seeds, forced=force)
+    plan = make_plan(context, chosen, seeds=seeds, forced=force)
     due = pending(plan, retry_failed)
     if dry_run:
         return _tell_due(
@@ -103,7 +103,7 @@ def command(
         session.results, suite.theory if with_theory else None, lambda why: session.say(f"theory: {why}")
     )
     finished = {}
-    for step in steps(place, due, executor, keep_going, suite_identity(suite, suite_path)):
+    for step in steps(context, due, executor, keep_going, suite_identity(suite, suite_path)):
         finished[step.run] = step.outcome
         display(step)
     table = ([theory] if theory else []) + rows(plan, finished, retry_failed)
@@ -180,7 +180,7 @@ def _tell_due(session: Session, table: list[Row], as_json: bool, theory: str) ->
             if row.state != "cached":
                 click.echo(f"{row.cell} seed {row.seed}: {row.reason}")
         session.say(f"{len(due)} runs to do, {sum(row.state == 'cached' for row in table)} done")
-    return EXIT_WORK_DUE if due else 0
+    return EXIT_RUNS_MISSING if due else 0
 
 
 def _tell_end(table: list[Row], seconds: float, as_json: bool) -> int:

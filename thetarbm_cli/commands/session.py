@@ -15,7 +15,7 @@ import click
 
 if TYPE_CHECKING:
     from thetarbm_cli.backend import Backend
-    from thetarbm_cli.experiments.runs.training import Workplace
+    from thetarbm_cli.experiments.runs.store import RunContext
 
 Progress = Callable[[int, int], None]
 
@@ -79,12 +79,11 @@ class Session:
 
         return select_backend(self.backend_name)
 
-    def workplace(self) -> Workplace:
+    def run_context(self) -> RunContext:
         """Folders and backend as the experiments take them."""
-        from thetarbm_cli.experiments.runs.store import RunStore
-        from thetarbm_cli.experiments.runs.training import Workplace
+        from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 
-        return Workplace(self.data_dir, RunStore(self.results), self.backend_name)
+        return RunContext(self.data_dir, RunStore(self.results), self.backend_name)
 
     def say(self, message: str) -> None:
         """Print a message for people on stderr."""

@@ -9,7 +9,7 @@ import click
 from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
 from thetarbm_cli.commands.suite_options import profile_option, seeds_option, source_option, suite_option
-from thetarbm_cli.errors import EXIT_WORK_DUE
+from thetarbm_cli.errors import EXIT_RUNS_MISSING
 
 
 @click.command("status")
@@ -37,7 +37,7 @@ def command(
     from thetarbm_cli.experiments.suite.loader import load_suite
 
     suite = load_suite(suite_path)
-    cells = suite_status(session.workplace(), session.results, suite, names, profile, seeds=seeds, source=source)
+    cells = suite_status(session.run_context(), session.results, suite, names, profile, seeds=seeds, source=source)
     due = sum(cell["state"] != "done" for cell in cells)
     if not session.results.is_dir():
         session.say(f"the results folder {session.results} does not exist: nothing was run yet")
@@ -49,4 +49,4 @@ def command(
             reason = f"  {cell['reason']}" if cell["reason"] else ""
             click.echo(f"{cell['cell']:<{width}}  {cell['done']}/{cell['seeds']}  {cell['state']:<8}{reason}".rstrip())
         session.say(f"{due} of {len(cells)} cells lack runs" if due else "all runs are done")
-    return EXIT_WORK_DUE if due else 0
+    return EXIT_RUNS_MISSING if due else 0

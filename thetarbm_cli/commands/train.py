@@ -126,11 +126,11 @@ def command(
         svm=assigned.svm,
     )
     started = time.perf_counter()
-    place = session.workplace()
+    context = session.run_context()
     with EpochDisplay(session, model) as display:
         # A profile takes as many images as there are; who names a number wants that number.
-        refuse_missing_images(place, resolved, seed, assigned.data, display.preparing)
-        trained = train_run(place, resolved, seed, force=force, on_epoch=display, on_data=display.preparing)
+        refuse_missing_images(context, resolved, seed, assigned.data, display.preparing)
+        trained = train_run(context, resolved, seed, force=force, on_epoch=display, on_data=display.preparing)
     elapsed = time.perf_counter() - started
     if as_json:
         emit_json(_as_json(session, trained))
@@ -196,7 +196,7 @@ class EpochDisplay:
 def _as_json(session: Session, trained: TrainedRun) -> dict[str, Any]:
     record = trained.record
     last = record.history[-1] if record.history else {}
-    store = session.workplace().store
+    store = session.run_context().store
     return {
         "run": record.run,
         "model": record.settings.model,
@@ -216,7 +216,7 @@ def _show(session: Session, trained: TrainedRun, elapsed: float) -> None:
     record = trained.record
     how = "cached" if trained.cached else f"trained in {elapsed:.1f} s"
     click.echo(f"run       {record.run} ({how})")
-    click.echo(f"path      {session.workplace().store.path(record.run)}")
+    click.echo(f"path      {session.run_context().store.path(record.run)}")
     if record.history:
         last = record.history[-1]
         click.echo(

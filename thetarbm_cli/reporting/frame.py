@@ -36,9 +36,9 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel
 
-from thetarbm_cli.experiments.runs.fields import Measured
+from thetarbm_cli.experiments.runs.record import Measured, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, DataSettings, Perturbation, SVMSettings
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import DEFAULT, column_name

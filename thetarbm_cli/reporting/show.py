@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from thetarbm_cli.experiments.runs.fields import Measured, MetricsPart
-from thetarbm_cli.experiments.runs.retraining import retrain_command
+from thetarbm_cli.experiments.runs.loading import retrain_command
+from thetarbm_cli.experiments.runs.record import Measured, MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import (

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.record import RunRecord
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.outcomes import ERROR, MEASURES, TABLES, TableKind, variants_of
 from thetarbm_cli.reporting.claims import Verdict, evaluate_claims

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.runs.fields import SuitePart
+from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunRecord
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Suite
 
 
@@ -29,7 +28,7 @@ class Removal:
         return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def stale_runs(place: Workplace, suite: Suite, identity: SuitePart) -> list[Removal]:
+def stale_runs(context: RunContext, suite: Suite, identity: SuitePart) -> list[Removal]:
     """Runs made for this suite that no cell of any profile asks for now, or by an older version of the algorithm.
 
     Only what is surely the suite's is stale: not what was made by hand, nor for another suite, nor what does not say
@@ -37,21 +36,21 @@ def stale_runs(place: Workplace, suite: Suite, identity: SuitePart) -> list[Remo
     """
     cells = [cell for profile in suite.profiles for cell in suite.cells(profile)]
     found = []
-    for record in place.store.load_all():
+    for record in context.store.load_all():
         if record.suite != identity:
             continue
         reason = _why_stale(record, any(cell.fits(record, any_source=True) for cell in cells))
-        if reason and not place.store.is_held(record.run):
-            found.append(Removal(record.run, place.store.path(record.run), reason))
+        if reason and not context.store.is_held(record.run):
+            found.append(Removal(record.run, context.store.path(record.run), reason))
     return found
 
 
-def all_weights(place: Workplace) -> list[Removal]:
+def all_weights(context: RunContext) -> list[Removal]:
     """Weights of measured runs; they are made again when something needs them."""
     found = []
-    for record in place.store.load_all():
-        path = place.store.weights_path(record.run)
-        if record.metrics and path.is_file() and not place.store.is_held(record.run):
+    for record in context.store.load_all():
+        path = context.store.weights_path(record.run)
+        if record.metrics and path.is_file() and not context.store.is_held(record.run):
             found.append(Removal(record.run, path, "weights of a measured run"))
     return found
 

@@ -19,10 +19,9 @@ from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.execution.job import Job, Outcome, run_job
 from thetarbm_cli.experiments.execution.local import LostProcessError, failed
-from thetarbm_cli.experiments.runs.fields import EnvironmentPart, WeightsPart
+from thetarbm_cli.experiments.runs.record import EnvironmentPart, Measurement, RunRecord, WeightsPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import Measurement, RunRecord, RunStore
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,18 @@ def run_on_worker(worker: WorkerContext, job: Job) -> WorkerResult:
             f"(algorithm {worker.algorithm}); install the same on both"
         )
     if worker.token is not None and worker.token.is_file():
-        place = Workplace(worker.data_dir, RunStore(worker.results), worker.backend_name)
-        return WorkerResult(run_job(place, job))
+        context = RunContext(worker.data_dir, RunStore(worker.results), worker.backend_name)
+        return WorkerResult(run_job(context, job))
     with tempfile.TemporaryDirectory(prefix="thetarbm-") as folder:
-        place = Workplace(_own_data_dir(worker), RunStore(Path(folder)), worker.backend_name)
-        outcome = run_job(place, job)
-        names = place.store.identifiers()
+        context = RunContext(_own_data_dir(worker), RunStore(Path(folder)), worker.backend_name)
+        outcome = run_job(context, job)
+        names = context.store.identifiers()
         if not names:
             return WorkerResult(outcome)
-        weights = place.store.weights_path(names[0])
+        weights = context.store.weights_path(names[0])
         return WorkerResult(
             outcome,
-            (place.store.path(names[0]) / "run.json").read_text(encoding="utf-8"),
+            (context.store.path(names[0]) / "run.json").read_text(encoding="utf-8"),
             weights.read_bytes() if weights.is_file() else None,
         )
 
@@ -105,20 +104,20 @@ class DaskExecutor:
     workers: int = 1
     shared: bool | None = None
 
-    def __call__(self, place: Workplace, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(self, context: RunContext, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
         """Yield each job with its outcome."""
         if not jobs:
             return
-        with _connected(self.scheduler, self.workers) as client, _token(place, self.shared) as token:
+        with _connected(self.scheduler, self.workers) as client, _token(context, self.shared) as token:
             _check_versions(client)
             worker = WorkerContext(
-                place.store.folder.parent.absolute(), place.data_dir.absolute(), place.backend_name, token
+                context.store.folder.parent.absolute(), context.data_dir.absolute(), context.backend_name, token
             )
-            yield from _finish_jobs(client, place, worker, jobs, keep_going)
+            yield from _finish_jobs(client, context, worker, jobs, keep_going)
 
 
 def _finish_jobs(
-    client: Any, place: Workplace, worker: WorkerContext, jobs: Sequence[Job], keep_going: bool
+    client: Any, context: RunContext, worker: WorkerContext, jobs: Sequence[Job], keep_going: bool
 ) -> Iterator[tuple[Job, Outcome]]:
     """Outcomes as they come.
 
@@ -126,24 +125,24 @@ def _finish_jobs(
     each alone, when all others are done: one whose workers die again is to blame itself.
     """
     suspects: list[Job] = []
-    for job, outcome in _outcomes(client, place, worker, jobs):
+    for job, outcome in _outcomes(client, context, worker, jobs):
         if isinstance(outcome, LostProcessError) and len(jobs) > 1:
             logger.warning("the workers of %s died; it is tried once more after the others", job.labels[0])
             suspects.append(job)
             continue
-        ended = outcome if isinstance(outcome, Outcome) else failed(place, job, outcome)
+        ended = outcome if isinstance(outcome, Outcome) else failed(context, job, outcome)
         yield job, ended
         if ended.state == "failed" and not keep_going:
             return
     for suspect in suspects:
-        for ending in _finish_jobs(client, place, worker, [suspect], keep_going):
+        for ending in _finish_jobs(client, context, worker, [suspect], keep_going):
             yield ending
             if ending[1].state == "failed" and not keep_going:
                 return
 
 
 def _outcomes(
-    client: Any, place: Workplace, worker: WorkerContext, jobs: Sequence[Job]
+    client: Any, context: RunContext, worker: WorkerContext, jobs: Sequence[Job]
 ) -> Iterator[tuple[Job, Outcome | Exception]]:
     """Give jobs to the cluster and yield each with what came of it; who stops asking cancels the rest."""
     from distributed import as_completed
@@ -156,20 +155,20 @@ def _outcomes(
                 if client.status != "running":
                     raise ThetaRBMError("the connection to the scheduler was lost; the same command goes on from here")
                 continue
-            yield futures[future], _receive(place, futures[future], future)
+            yield futures[future], _receive(context, futures[future], future)
     finally:
         with contextlib.suppress(Exception):
             client.cancel([future for future in futures if not future.done()])
 
 
-def _receive(place: Workplace, job: Job, future: Any) -> Outcome | Exception:
+def _receive(context: RunContext, job: Job, future: Any) -> Outcome | Exception:
     """The outcome of a future, or its error; what was handed back is stored."""
     from distributed import KilledWorker
 
     try:
         result: WorkerResult = future.result()
         if result.record is not None:
-            _store(place, result.record, result.weights, job.force)
+            _store(context, result.record, result.weights, job.force)
     except KilledWorker:
         return LostProcessError()
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
@@ -177,9 +176,9 @@ def _receive(place: Workplace, job: Job, future: Any) -> Outcome | Exception:
     return result.outcome
 
 
-def _store(place: Workplace, text: str, weights: bytes | None, force: bool) -> None:
+def _store(context: RunContext, text: str, weights: bytes | None, force: bool) -> None:
     """Keep what a worker made: as the record, or beside one that has numbers."""
-    record, store = RunRecord.model_validate(documents.parse(text)), place.store
+    record, store = RunRecord.model_validate(documents.parse(text)), context.store
     with store.locked(record.run):
         store.refuse_newer(record.run)
         stored = store.load(record.run)
@@ -245,17 +244,17 @@ def _check_versions(client: Any) -> None:
         logger.warning("the scheduler has no workers yet; the runs wait for the first")
     versions = {"the scheduler": client.run_on_scheduler(version_there)}
     versions |= {f"the worker at {address}": version for address, version in workers.items()}
-    for place, version in versions.items():
+    for context, version in versions.items():
         if version != __version__:
             found = f"thetarbm {version}" if version else "no thetarbm"
-            raise ThetaRBMError(f"{place} has {found}, the client {__version__}; install the same on both")
+            raise ThetaRBMError(f"{context} has {found}, the client {__version__}; install the same on both")
 
 
 @contextlib.contextmanager
-def _token(place: Workplace, shared: bool | None) -> Iterator[Path | None]:
+def _token(context: RunContext, shared: bool | None) -> Iterator[Path | None]:
     """A file in the results folder by which workers find out whether they see it."""
     if shared is False:
         yield None
         return
-    with storage.temporary_beside(place.store.folder.absolute() / "seen") as token:
+    with storage.temporary_beside(context.store.folder.absolute() / "seen") as token:
         yield token

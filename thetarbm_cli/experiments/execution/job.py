@@ -13,11 +13,11 @@ from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_
 from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.environment import describe_environment
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
-from thetarbm_cli.experiments.runs.fields import MetricsPart, SuitePart
 from thetarbm_cli.experiments.runs.images import described_data
+from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
-from thetarbm_cli.experiments.runs.store import RunRecord
-from thetarbm_cli.experiments.runs.training import Workplace, seeds_by_axis, train_run
+from thetarbm_cli.experiments.runs.store import RunContext
+from thetarbm_cli.experiments.runs.training import seeds_by_axis, train_run
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST
 
 logger = logging.getLogger("thetarbm")
@@ -67,16 +67,16 @@ class Outcome:
     traceback: str | None = None
 
 
-def run_job(place: Workplace, job: Job) -> Outcome:
+def run_job(context: RunContext, job: Job) -> Outcome:
     """Train and measure; an error, whatever it is, is recorded and told."""
     started = time.perf_counter()
     try:
-        trained = train_run(place, job.settings, job.seed, force=job.force)
+        trained = train_run(context, job.settings, job.seed, force=job.force)
         run = trained.record.run
         # Before it is measured: with its last number a run is done, and what is not written by then never will be.
-        _note(place, run, job, None)
+        _note(context, run, job, None)
         record, measured = evaluate_run(
-            place, run, with_gamma=job.with_gamma, more_offsets=job.offsets, force=job.force
+            context, run, with_gamma=job.with_gamma, more_offsets=job.offsets, force=job.force
         )
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
         message, kind = format_error(error), type(error)
@@ -92,11 +92,11 @@ def run_job(place: Workplace, job: Job) -> Outcome:
             metrics.value(GAMMA_TEST),
         )
     # Out here the error is gone, and with it the arrays that it held: if memory ran out, there is some again.
-    failed = record_failure(place, job, message, kind)
+    failed = record_failure(context, job, message, kind)
     return Outcome("failed", failed, message, time.perf_counter() - started, traceback=trace)
 
 
-def record_failure(place: Workplace, job: Job, error: str, kind: type[BaseException] = Exception) -> str | None:
+def record_failure(context: RunContext, job: Job, error: str, kind: type[BaseException] = Exception) -> str | None:
     """Record that a job failed, if its data is prepared here: without, its run has no name.
 
     Parameters
@@ -111,25 +111,25 @@ def record_failure(place: Workplace, job: Job, error: str, kind: type[BaseExcept
     if issubclass(kind, StorageError):
         return None
     try:
-        data = described_data(place.data_dir, job.settings.data)
+        data = described_data(context.data_dir, job.settings.data)
         if data is None:
             return None
         checksums = {role: each["sha256"] for role, each in data.items()}
-        run = run_id(job.settings, checksums, job.seed, select_backend(place.backend_name).name)
+        run = run_id(job.settings, checksums, job.seed, select_backend(context.backend_name).name)
         # Another process may have taken up what a dead one left, and will say itself how it ends.
-        if not place.store.is_held(run):
-            if place.store.load(run) is None:
+        if not context.store.is_held(run):
+            if context.store.load(run) is None:
                 if issubclass(kind, InputError):
                     return run
-                place.store.save(_record_of_failure(place, job, run, data))
-            _note(place, run, job, error)
+                context.store.save(_record_of_failure(context, job, run, data))
+            _note(context, run, job, error)
     except Exception as problem:  # noqa: BLE001  that it cannot be recorded must not hide the failure itself
         logger.warning("a failed run of %s cannot be recorded: %s", job.labels[0], format_error(problem))
         return None
     return run
 
 
-def _record_of_failure(place: Workplace, job: Job, run: str, data: dict[str, dict[str, Any]]) -> RunRecord:
+def _record_of_failure(context: RunContext, job: Job, run: str, data: dict[str, dict[str, Any]]) -> RunRecord:
     """The record of a run that could not write its own: its process was lost, or it failed before it trained."""
     return RunRecord(
         algorithm=ALGORITHM,
@@ -140,17 +140,17 @@ def _record_of_failure(place: Workplace, job: Job, run: str, data: dict[str, dic
         seed=job.seed,
         seeds=seeds_by_axis(job.settings, job.seed),
         data=data,
-        environment=describe_environment(select_backend(place.backend_name)),
+        environment=describe_environment(select_backend(context.backend_name)),
         history=[],
         timings={},
         peak_memory_megabytes=0.0,
     )
 
 
-def _note(place: Workplace, run: str, job: Job, error: str | None) -> None:
+def _note(context: RunContext, run: str, job: Job, error: str | None) -> None:
     """Write into a record that is not measured yet which cells it is made for, and what went wrong."""
-    with place.store.locked(run):
-        record = place.store.load(run)
+    with context.store.locked(run):
+        record = context.store.load(run)
         if record is None or record.is_measured:
             return
         changes: dict[str, Any] = {"error": error}
@@ -160,4 +160,4 @@ def _note(place: Workplace, run: str, job: Job, error: str | None) -> None:
             changes |= {"cells": sorted({*others, *job.labels}), "suite": job.suite}
         changed = record.model_copy(update=changes)
         if changed != record:
-            place.store.save(changed)
+            context.store.save(changed)

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 from thetarbm_cli import followup
 from thetarbm_cli.errors import ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure, run_job
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.store import RunContext
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -174,7 +174,7 @@ def _settle(options: followup.CallOptions) -> None:
 class Executor(Protocol):
     """Does jobs somewhere and tells each outcome as soon as it is known."""
 
-    def __call__(self, place: Workplace, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(self, context: RunContext, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
         """Yield each job with its outcome; without `keep_going`, start no other after one has failed."""
         ...
 
@@ -185,18 +185,18 @@ class LocalExecutor:
 
     processes: int = 1
 
-    def __call__(self, place: Workplace, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(self, context: RunContext, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
         """Yield each job with its outcome."""
 
         def goes_on(result: Outcome | Exception) -> bool:
             return keep_going or (isinstance(result, Outcome) and result.state != "failed")
 
-        for job, result in outcomes(partial(run_job, place), jobs, self.processes, goes_on):
-            yield job, result if isinstance(result, Outcome) else failed(place, job, result)
+        for job, result in outcomes(partial(run_job, context), jobs, self.processes, goes_on):
+            yield job, result if isinstance(result, Outcome) else failed(context, job, result)
 
 
-def failed(place: Workplace, job: Job, error: BaseException) -> Outcome:
+def failed(context: RunContext, job: Job, error: BaseException) -> Outcome:
     """The outcome of a job that ended with an exception instead of one; it is recorded from here."""
     message = format_error(error)
-    run = record_failure(place, job, message, type(error))
+    run = record_failure(context, job, message, type(error))
     return Outcome("failed", run, message, 0.0)

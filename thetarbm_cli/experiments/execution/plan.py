@@ -17,10 +17,9 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.runs.evaluation import is_measured
 from thetarbm_cli.experiments.runs.images import prepared_checksums
-from thetarbm_cli.experiments.runs.profiles import MOST_SEEDS
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
-from thetarbm_cli.experiments.runs.store import RunRecord
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.record import RunRecord
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, RunSettings, run_id
+from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 
 State = Literal["done", "missing", "failed", "stale", "running"]
@@ -92,7 +91,7 @@ def seeds_of(cell: Cell, seeds: int | None) -> int:
 
 
 def make_plan(
-    place: Workplace,
+    context: RunContext,
     cells: Sequence[Cell],
     *,
     seeds: int | None = None,
@@ -109,7 +108,7 @@ def make_plan(
     """
     if seeds is not None and seeds > MOST_SEEDS:
         raise InputError(f"{seeds} seeds are too many: at most {MOST_SEEDS} are planned")
-    records = place.store.load_all()
+    records = context.store.load_all()
     plan: dict[tuple[str, int], PlannedRun] = {}
     for cell in cells:
         settings = cell.settings()
@@ -131,19 +130,19 @@ def make_plan(
             )
             plan[key] = planned
     checksums = {
-        settings: prepared_checksums(place.data_dir, settings)
+        settings: prepared_checksums(context.data_dir, settings)
         for settings in {run.settings.data for run in plan.values()}
     }
     fitting = {cell.name: cell for cell in cells}
-    backend = select_backend(place.backend_name).name
+    backend = select_backend(context.backend_name).name
     return [
-        _with_state(place, run, fitting[run.cells[0]], records, checksums[run.settings.data], backend)
+        _with_state(context, run, fitting[run.cells[0]], records, checksums[run.settings.data], backend)
         for run in plan.values()
     ]
 
 
 def _with_state(
-    place: Workplace,
+    context: RunContext,
     run: PlannedRun,
     cell: Cell,
     records: list[RunRecord],
@@ -156,19 +155,19 @@ def _with_state(
     current.sort(key=lambda record: (record.state == "done", run.is_met_by(record), record.backend == backend))
     record = current[-1] if current else None
     name = record.run if record else run_id(run.settings, checksums, run.seed, backend) if checksums else None
-    state, reason = _state(place, run, name, record, same, records)
+    state, reason = _state(context, run, name, record, same, records)
     return replace(run, run=name, state=state, reason=reason)
 
 
 def _state(
-    place: Workplace,
+    context: RunContext,
     run: PlannedRun,
     name: str | None,
     record: RunRecord | None,
     same: list[RunRecord],
     records: list[RunRecord],
 ) -> tuple[State, str]:
-    if name is not None and place.store.is_held(name):
+    if name is not None and context.store.is_held(name):
         return "running", "another process works on it"
     if run.forced:
         return "missing", "forced"
@@ -178,10 +177,10 @@ def _state(
         if run.is_met_by(record):
             return "done", ""
         return "missing", "trained, not measured yet"
-    newer = None if name is None else place.store.newer_format(name)
+    newer = None if name is None else context.store.newer_format(name)
     if newer is not None:
         return "stale", f"its record is of format {newer}, from a newer thetarbm"
-    if name is not None and place.store.checkpoint_path(name).is_file():
+    if name is not None and context.store.checkpoint_path(name).is_file():
         return "missing", "cut off: goes on from its checkpoint"
     older = [each for each in same if each.algorithm != ALGORITHM]
     if older:
@@ -242,7 +241,7 @@ ORDER = ("failed", "running", "stale", "missing", "done")
 
 
 def suite_status(
-    place: Workplace,
+    context: RunContext,
     results: Path,
     suite: Suite,
     names: Sequence[str] = (),
@@ -254,7 +253,7 @@ def suite_status(
     """Each cell as ``status --json`` tells it."""
     wanted = [name for name in names if name != theory.NAME]
     cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
-    plan = make_plan(place, cells, seeds=seeds)
+    plan = make_plan(context, cells, seeds=seeds)
     table = []
     if suite.theory is not None and (not names or theory.NAME in names):
         table.append(_theory(results, suite))

@@ -11,8 +11,8 @@ from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.execution.job import Job, Outcome
 from thetarbm_cli.experiments.execution.local import Executor
 from thetarbm_cli.experiments.execution.plan import PlannedRun
-from thetarbm_cli.experiments.runs.fields import SuitePart
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.record import SuitePart
+from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Theory
 
 RETRY = "--retry-failed tries it again"
@@ -47,12 +47,12 @@ def pending(plan: list[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
 
 
 def steps(
-    place: Workplace, runs: list[PlannedRun], executor: Executor, keep_going: bool, suite: SuitePart | None = None
+    context: RunContext, runs: list[PlannedRun], executor: Executor, keep_going: bool, suite: SuitePart | None = None
 ) -> Iterator[Step]:
     """Make runs, for a suite or by hand, and yield each outcome as it is known, with the time of the rest."""
     by_job = {Job.of(run, suite): run for run in runs}
     started = time.perf_counter()
-    for number, (job, outcome) in enumerate(executor(place, list(by_job), keep_going), start=1):
+    for number, (job, outcome) in enumerate(executor(context, list(by_job), keep_going), start=1):
         left = (time.perf_counter() - started) / number * (len(runs) - number)
         yield Step(by_job[job], outcome, number, len(runs), left)
 

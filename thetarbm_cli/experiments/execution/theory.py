@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from thetarbm_cli import documents, storage
-from thetarbm_cli.experiments.runs.fields import CheckPart, validated
+from thetarbm_cli.experiments.runs.record import CheckPart, validated
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.suite.schema import Theory
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from thetarbm_cli import documents
 from thetarbm_cli.backend import Backend
-from thetarbm_cli.experiments.runs.fields import EpochPart
+from thetarbm_cli.experiments.runs.record import EpochPart
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
 

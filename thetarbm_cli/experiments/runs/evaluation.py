@@ -1,21 +1,191 @@
-"""Measuring a run: what its record lacks is measured, and written into it or, if it has numbers, kept beside it."""
+"""Measure a run: what its record lacks is measured, and written into it or, if it has numbers, kept beside it."""
 
 from __future__ import annotations
 
 import copy
 import logging
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from thetarbm_cli.backend import select_backend
-from thetarbm_cli.experiments.runs.fields import EnvironmentPart, MeasuredPart, MetricsPart, WeightsPart
-from thetarbm_cli.experiments.runs.measuring import Subject, Watch, measure_error, measure_gamma, unwatched
-from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, fitted, weights_of
-from thetarbm_cli.experiments.runs.store import Measurement, RunRecord, joined
-from thetarbm_cli.experiments.runs.training import Workplace
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli.backend import Backend, select_backend
+from thetarbm_cli.experiments.runs.environment import refuse_too_large, svm_bytes
+from thetarbm_cli.experiments.runs.images import RunData
+from thetarbm_cli.experiments.runs.loading import fitted, load_checked, load_run_data, load_weights
+from thetarbm_cli.experiments.runs.record import (
+    EnvironmentPart,
+    MeasuredPart,
+    Measurement,
+    MetricsPart,
+    RunRecord,
+    WeightsPart,
+    joined,
+)
+from thetarbm_cli.experiments.runs.store import RunContext
+from thetarbm_cli.experiments.runs.training import perturbed_orientations
+from thetarbm_cli.measures.gamma import GammaScore, gamma_score
+from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
+from thetarbm_cli.models import Model
 from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED, column_name
+
+GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
+GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
+# A plain RBM has no support set of its own, and a finer one leaves no room for Δ: both are judged under the paper's.
+GAMMA_ROTATIONS = 9
+# Units whose own γ a record lists; of more it has the mean alone.
+MOST_UNITS_LISTED = 2000
+# Test images whose features are held at a time.
+IMAGES_AT_ONCE = 2000
+
+Progress = Callable[[int, int], None]
+# Opened with a word on what is done next; gives what takes the progress (done, total).
+ProgressDisplay = Callable[[str], AbstractContextManager[Progress]]
+
+
+@contextmanager
+def no_display(label: str) -> Iterator[Progress]:
+    """Show nothing."""
+    yield lambda done, total: None
+
+
+@dataclass(frozen=True)
+class EvaluationTarget:
+    """What is measured: a model as it was recorded, and its images."""
+
+    record: RunRecord
+    model: Model
+    data: RunData
+    backend: Backend
+    display: ProgressDisplay
+
+
+def measure_gamma(target: EvaluationTarget, role: str, offset: float) -> dict[str, Any]:
+    """γ-score of the model's features on its train or test images, as plain numbers."""
+    images, _ = target.data.train() if role == "train" else target.data.test()
+    with target.display(f"γ on the {role} images, Δ = {offset:g}°") as progress:
+        score = gamma_score(
+            target.model.transform,
+            images,
+            size=int(np.sqrt(images.shape[1])),
+            rotations=min(target.model.get_params().get("rotations", GAMMA_ROTATIONS), GAMMA_ROTATIONS),
+            offset=offset,
+            progress=progress,
+        )
+    return as_plain(score)
+
+
+def measure_error(target: EvaluationTarget, *, own_pair: bool, search: bool) -> dict[str, Any]:
+    """Error of the RBF-SVM on the test images, with the run's C and γ, with the chosen ones, or with both."""
+    train, test = target.data.train(), target.data.test()
+    valid = target.data.valid() if search else None
+    pairs = _pairs(target, train[0], "svm")
+    units = len(target.model.get_feature_names_out())
+    refuse_too_large(
+        svm_bytes(len(pairs.rows), units),
+        f"measuring {target.record.run} with {units} features an image",
+        "fewer hidden units or images need less",
+    )
+    train_features, train_labels = pairs.features(target.model, slice(None)), train[1][pairs.rows]
+    test_pairs = _pairs(target, test[0], "test")
+    metrics: dict[str, Any] = {}
+
+    def error_with(C: float, gamma: float) -> dict[str, Any]:
+        with target.display(f"SVM, C = {C:g}, γ = {gamma:g}") as progress:
+            progress(0, len(test[0]))
+            classifier = RBFClassifier(C, gamma, target.backend).fit(train_features, train_labels)
+            result = evaluate_classifier(classifier, test_pairs.parts(target.model, progress), test[1])
+        return asdict(result)
+
+    if own_pair:
+        svm = target.record.settings.svm
+        metrics["svm"] = {"C": svm.C, "gamma": svm.gamma, **error_with(svm.C, svm.gamma)}
+    if valid is not None:
+        images, labels = valid
+        valid_pairs = _pairs(target, images, "valid")
+        with target.display("grid search on the validation images") as progress:
+            chosen = grid_search(
+                train_features,
+                train_labels,
+                valid_pairs.features(target.model, slice(None)),
+                labels,
+                C_values=GRID_PENALTIES,
+                gamma_values=GRID_WIDTHS,
+                valid_rows=valid_pairs.rows,
+                backend=target.backend,
+                progress=progress,
+            )
+        error = error_with(chosen.C, chosen.gamma)["test_error_percent"]
+        metrics["grid_search"] = {**asdict(chosen), "test_error_percent": error}
+    return metrics
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Images, each once for every orientation that it is seen in.
+
+    Attributes
+    ----------
+    images : (n, V) array
+    rows : (m,) array, ascending
+        The image of each pair.
+    orientations : (m,) array, or None where the model finds its own
+    """
+
+    images: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    orientations: NDArray[np.int64] | None
+
+    def features(self, model: Model, part: slice) -> NDArray[np.float32]:
+        """Features of some of the pairs."""
+        given = None if self.orientations is None else self.orientations[part]
+        return model.transform(self.images[self.rows[part]], orientations=given)
+
+    def parts(self, model: Model, progress: Progress) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Features and rows of some images at a time."""
+        for first in range(0, len(self.images), IMAGES_AT_ONCE):
+            last = min(first + IMAGES_AT_ONCE, len(self.images))
+            start, stop = np.searchsorted(self.rows, [first, last])
+            part = slice(int(start), int(stop))
+            yield self.features(model, part), self.rows[part]
+            progress(last, len(self.images))
+
+
+def _pairs(target: EvaluationTarget, images: NDArray[np.float32], role: str) -> Pairs:
+    """Images of the SVM with perturbed orientations where the scope says so, or with all that the model supposes.
+
+    Each estimate errs on its own: the SVM's training images are not wrong in the way that the RBM has learned.
+    """
+    record, model = target.record, target.model
+    perturbation = record.settings.perturbation
+    scope = perturbation.scope if perturbation else "rbm"
+    wrong = {"rbm": (), "train": ("svm",), "all": ("svm", "test")}[scope]
+    if role in wrong:
+        given = perturbed_orientations(model, images, record.settings, record.seed, role)
+        return Pairs(images, np.arange(len(images)), given)
+    rows, orientations = model.candidate_orientations(images) or (np.arange(len(images)), None)
+    return Pairs(images, rows, orientations)
+
+
+def as_plain(score: GammaScore) -> dict[str, Any]:
+    """A γ-score as it stands in a record; γ of a dead unit is null."""
+    return {
+        "mean": _number(score.mean),
+        "ratio_of_sums": _number(score.ratio_of_sums),
+        "bounded": _number(score.bounded),
+        "dead_units": score.dead_units,
+        "images": score.images,
+        "per_unit": [_number(value) for value in score.per_unit] if len(score.per_unit) <= MOST_UNITS_LISTED else [],
+    }
+
+
+def _number(value: float) -> float | None:
+    return round(float(value), 6) if np.isfinite(value) else None
+
 
 # Δ of the γ-score in the tables.
 DEFAULT_OFFSET = 20.0
@@ -24,7 +194,7 @@ logger = logging.getLogger("thetarbm")
 
 
 @dataclass(frozen=True)
-class Due:
+class MissingMeasures:
     """The measures that a record lacks; γ as pairs of the offset and the role of the images."""
 
     svm: bool
@@ -34,15 +204,15 @@ class Due:
     def __bool__(self) -> bool:
         return self.svm or bool(self.gamma) or self.search
 
-    def with_all_of(self, metrics: MetricsPart) -> Due:
+    def with_all_of(self, metrics: MetricsPart) -> MissingMeasures:
         """These measures, and all that the metrics have."""
         pairs = [(score.offset, role) for score in metrics.scores() for role in ("train", "test") if score.of(role)]
         search = self.search or metrics.grid_search is not None
-        return Due(svm=True, gamma=tuple(dict.fromkeys((*self.gamma, *pairs))), search=search)
+        return MissingMeasures(svm=True, gamma=tuple(dict.fromkeys((*self.gamma, *pairs))), search=search)
 
 
 def evaluate_run(
-    place: Workplace,
+    context: RunContext,
     run: str,
     *,
     with_gamma: bool = True,
@@ -50,7 +220,7 @@ def evaluate_run(
     more_offsets: Sequence[float] = (),
     search: bool = False,
     force: bool = False,
-    watch: Watch = unwatched,
+    display: ProgressDisplay = no_display,
 ) -> tuple[RunRecord, bool]:
     """Measure a run and record it; what the record has already is kept.
 
@@ -59,7 +229,7 @@ def evaluate_run(
 
     Parameters
     ----------
-    place : Workplace
+    context : RunContext
     run : str
         Full id of the run.
     with_gamma : bool
@@ -70,7 +240,7 @@ def evaluate_run(
         Further Δ, measured on the training images alone, for γ against Δ.
     search : bool
         Also choose C and γ of the kernel on the validation images.
-    watch : callable, optional
+    display : callable, optional
         Opened around each step with a word on it; gives what takes its progress.
 
     Returns
@@ -82,37 +252,39 @@ def evaluate_run(
     InputError
         If the run failed, is of another algorithm, its weights are missing, or an offset is out of range.
     """
-    record = checked_record(place, run)
-    if not force and not _due(record.metrics, offset if with_gamma else None, more_offsets, search):
+    record = load_checked(context, run)
+    if not force and not _find_missing(record.metrics, offset if with_gamma else None, more_offsets, search):
         return record, True
-    with place.store.locked(run):
+    with context.store.locked(run):
         # Another process may have measured it meanwhile.
-        record = checked_record(place, run)
+        record = load_checked(context, run)
         had = record.metrics or MetricsPart()
-        due = _due(None if force else had, offset if with_gamma else None, more_offsets, search)
+        missing = _find_missing(None if force else had, offset if with_gamma else None, more_offsets, search)
         if force:
-            due = due.with_all_of(had)
-        if not due:
+            missing = missing.with_all_of(had)
+        if not missing:
             return record, True
-        weights = weights_of(place, record)
+        weights = load_weights(context, record)
         if weights.made_here:
             logger.warning(
                 "%s is measured with weights that were made here and are not the recorded ones; the numbers say so", run
             )
-        model = fitted(place, record, weights)
-        subject = Subject(record, model, data_of(place, record), select_backend(place.backend_name), watch)
+        model = fitted(context, record, weights)
+        target = EvaluationTarget(
+            record, model, load_run_data(context, record), select_backend(context.backend_name), display
+        )
         started = time.perf_counter()
-        found = _measure(subject, due)
+        found = _measure(target, missing)
         for variant, others in model.evaluation_variants.items():
-            other = replace(subject, model=copy.copy(model).set_params(**others))
-            found[variant] = _measure(other, replace(due, search=False))
+            other = replace(target, model=copy.copy(model).set_params(**others))
+            found[variant] = _measure(other, replace(missing, search=False))
         metrics = MetricsPart.model_validate(found)
         seconds = round(time.perf_counter() - started, 3)
         if record.is_measured and not force:
             used = weights.made_here or WeightsPart(
                 sha256=str(record.weights_sha256), environment=EnvironmentPart(**record.environment)
             )
-            place.store.add_measures(record, Measurement(metrics=metrics, weights=used, seconds=seconds))
+            context.store.add_measures(record, Measurement(metrics=metrics, weights=used, seconds=seconds))
             return record.model_copy(update={"metrics": joined(had, metrics)}), False
         record = record.model_copy(
             update={
@@ -121,7 +293,7 @@ def evaluate_run(
                 "measured_with": weights.made_here,
             }
         )
-        place.store.save(record)
+        context.store.save(record)
         return record, False
 
 
@@ -129,27 +301,29 @@ def is_measured(
     metrics: MetricsPart | None, with_gamma: bool, more_offsets: Sequence[float] = (), offset: float = DEFAULT_OFFSET
 ) -> bool:
     """Whether metrics have the numbers that are asked for."""
-    return not _due(metrics, offset if with_gamma else None, more_offsets, search=False)
+    return not _find_missing(metrics, offset if with_gamma else None, more_offsets, search=False)
 
 
-def _due(metrics: MetricsPart | None, offset: float | None, more_offsets: Sequence[float], search: bool) -> Due:
+def _find_missing(
+    metrics: MetricsPart | None, offset: float | None, more_offsets: Sequence[float], search: bool
+) -> MissingMeasures:
     """What the metrics lack."""
     known = metrics or MetricsPart()
     wanted = [] if offset is None else [(offset, "train"), (offset, "test")]
     wanted += [(more, "train") for more in more_offsets if more != offset]
-    return Due(
+    return MissingMeasures(
         svm=known.svm is None,
         gamma=tuple((delta, role) for delta, role in wanted if known.score(delta, role) is None),
         search=search and known.grid_search is None,
     )
 
 
-def _measure(subject: Subject, due: Due) -> dict[str, Any]:
-    """Measure what is due, γ first: it refuses a wrong offset at once. Only the tables' Δ keeps its values per unit."""
+def _measure(target: EvaluationTarget, missing: MissingMeasures) -> dict[str, Any]:
+    """Measure what is missing, γ first, as it refuses a wrong offset; only the tables' Δ keeps values per unit."""
     metrics: dict[str, Any] = {}
     scores: dict[float, dict[str, Any]] = {}
-    for offset, role in due.gamma:
-        score = measure_gamma(subject, role, offset)
+    for offset, role in missing.gamma:
+        score = measure_gamma(target, role, offset)
         if offset != DEFAULT_OFFSET:
             del score["per_unit"]
         scores.setdefault(offset, {"offset": offset})[role] = score
@@ -157,8 +331,8 @@ def _measure(subject: Subject, due: Due) -> dict[str, Any]:
         metrics["gamma"] = scores.pop(DEFAULT_OFFSET)
     if scores:
         metrics["gamma_offsets"] = [scores[offset] for offset in sorted(scores)]
-    if due.svm or due.search:
-        metrics.update(measure_error(subject, own_pair=due.svm, search=due.search))
+    if missing.svm or missing.search:
+        metrics.update(measure_error(target, own_pair=missing.svm, search=missing.search))
     return metrics
 
 

@@ -15,13 +15,13 @@ from thetarbm_cli.data.recipes import as_unit_floats
 from thetarbm_cli.data.sources.user_npz import read_user_images
 from thetarbm_cli.data.splits import PARTS
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.recorded import checked_record, data_of, model_of
-from thetarbm_cli.experiments.runs.training import Workplace
+from thetarbm_cli.experiments.runs.loading import load_checked, load_model, load_run_data
+from thetarbm_cli.experiments.runs.store import RunContext
 
 STDOUT = Path("-")
 
 
-def write_features(place: Workplace, run: str, out: Path, images: Path | None) -> tuple[int, int]:
+def write_features(context: RunContext, run: str, out: Path, images: Path | None) -> tuple[int, int]:
     """Write features of the run's own data, or of a user's images.
 
     Parameters
@@ -40,7 +40,7 @@ def write_features(place: Workplace, run: str, out: Path, images: Path | None) -
     """
     if out != STDOUT and out.suffix not in (".npz", ".csv"):
         raise InputError(f"features are written as FILE.npz, FILE.csv or - for CSV on stdout, not as {str(out)!r}")
-    arrays = _compute(place, run, images)
+    arrays = _compute(context, run, images)
     if out == STDOUT:
         _write_csv(sys.stdout, arrays)
     elif out.suffix == ".csv":
@@ -52,10 +52,10 @@ def write_features(place: Workplace, run: str, out: Path, images: Path | None) -
     return count, units
 
 
-def _compute(place: Workplace, run: str, images: Path | None) -> dict[str, NDArray[Any]]:
+def _compute(context: RunContext, run: str, images: Path | None) -> dict[str, NDArray[Any]]:
     """Compute ``features`` (N, H); of the run's own data also ``labels`` (N,) and ``split`` (N,)."""
-    record = checked_record(place, run)
-    model = model_of(place, record)
+    record = load_checked(context, run)
+    model = load_model(context, record)
     if images is not None:
         pixels = as_unit_floats(read_user_images(images))
         if pixels.shape[1] != model.n_features_in_:
@@ -63,7 +63,7 @@ def _compute(place: Workplace, run: str, images: Path | None) -> dict[str, NDArr
                 f"{images} has images of {pixels.shape[1]} pixels, but {run} was trained on {model.n_features_in_}"
             )
         return {"features": model.transform(pixels)}
-    data = data_of(place, record)
+    data = load_run_data(context, record)
     parts = [data.learned.part("train"), data.learned.part("valid"), data.tested.part("test")]
     return {
         "features": model.transform(np.concatenate([pixels for pixels, _ in parts])),

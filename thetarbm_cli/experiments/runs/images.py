@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.data.prepare import Prepared, list_prepared, load_prepared, prepare, prepared_checksum, read_sidecar
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.runs.profiles import Protocol
-from thetarbm_cli.experiments.runs.settings import DataSettings
+from thetarbm_cli.experiments.runs.settings import DataSettings, Protocol
 from thetarbm_cli.registry import GENERATED, source_names
 
 logger = logging.getLogger("thetarbm")

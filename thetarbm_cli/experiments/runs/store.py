@@ -16,29 +16,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, model_validator
 
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.fields import (
-    DataPart,
-    EnvironmentPart,
-    EpochPart,
+from thetarbm_cli.experiments.runs.record import (
+    FORMAT,
+    OPTIONAL_FIELDS,
+    LaterMeasures,
+    Measurement,
     MetricsPart,
-    Number,
-    SuitePart,
+    RunRecord,
+    Weights,
+    WeightsNote,
     WeightsPart,
-    of_kind,
+    joined,
     validated,
 )
-from thetarbm_cli.experiments.runs.settings import RunSettings
 from thetarbm_cli.experiments.suite_file import run_identifiers
 
-FORMAT = 1
 RECORD = "run.json"
 # Runs that a message lists when several are meant.
 MOST_NAMED = 8
@@ -48,96 +47,13 @@ logger = logging.getLogger("thetarbm")
 Kind = TypeVar("Kind", "RunRecord", "LaterMeasures", "WeightsNote")
 
 
-class RunRecord(BaseModel):
-    """What ``run.json`` holds; fields may be added, never taken away."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    format: int = FORMAT
-    algorithm: int
-    run: str
-    state: Literal["done", "failed"]
-    error: str | None = None
-    settings: RunSettings
-    parameters: dict[str, Any]
-    seed: int
-    seeds: dict[str, Any]
-    data: Annotated[dict[str, dict[str, Any]], of_kind(DataPart)]
-    environment: Annotated[dict[str, Any], of_kind(EnvironmentPart)]
-    history: Annotated[list[dict[str, float]], of_kind(list[EpochPart])]
-    timings: dict[str, Number]
-    peak_memory_megabytes: Number
-    weights_sha256: str | None = None
-    metrics: MetricsPart | None = None
-    cells: list[str] = []
-    # Since then; left out where there is nothing to say, as in older records.
-    suite: SuitePart | None = None
-    measured_with: WeightsPart | None = None
-
-    @property
-    def is_measured(self) -> bool:
-        """Whether it has numbers: from then on it is not written again, but by force."""
-        return self.state == "done" and self.metrics is not None
-
-    @property
-    def backend(self) -> str:
-        """The array library that it was trained with: each draws random numbers of its own."""
-        return str(self.environment.get("backend", "numpy"))
-
-    @model_validator(mode="after")
-    def _check_time(self) -> RunRecord:
-        if self.state == "done" and "train_seconds" not in self.timings:
-            raise ValueError("a run that is done needs its train_seconds")
-        return self
-
-
-# Fields that only some records have.
-OPTIONAL_FIELDS = ("suite", "measured_with")
-
-
-class Measurement(BaseModel):
-    """Numbers that were measured after the record had its own, and the weights that they come from."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    metrics: MetricsPart
-    weights: WeightsPart
-    seconds: Number
-
-
-class LaterMeasures(BaseModel):
-    """What ``measures.json`` holds; it belongs to the record of these weights."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    format: int = FORMAT
-    run: str
-    recorded_weights_sha256: str | None
-    measurements: list[Measurement]
-
-
-class WeightsNote(BaseModel):
-    """What ``weights.json`` holds: where weights were made that are not the recorded ones."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    format: int = FORMAT
-    run: str
-    weights: WeightsPart
-
-
 @dataclass(frozen=True)
-class Weights:
-    """Weights of a run.
+class RunContext:
+    """Where and with what runs are made: the folders and the backend of one call."""
 
-    Attributes
-    ----------
-    arrays : by name
-    made_here : what is known of weights that are not the recorded ones, else None
-    """
-
-    arrays: dict[str, NDArray[Any]]
-    made_here: WeightsPart | None
+    data_dir: Path
+    store: RunStore
+    backend_name: str = "auto"
 
 
 class RunStore:
@@ -363,7 +279,7 @@ class RunStore:
     def _listed(self, runs: list[str]) -> str:
         """Runs with the settings in which they differ, as far as a message has room."""
         records = [record for run in runs[:MOST_NAMED] if (record := self.load(run))]
-        settings = {record.run: {**record.parameters, "seed": record.seed, **_sections(record)} for record in records}
+        settings = {record.run: {**record.parameters, "seed": record.seed, **record.run_settings} for record in records}
         names = dict.fromkeys(name for each in settings.values() for name in each)
         differing = [name for name in names if len({str(each.get(name, "none")) for each in settings.values()}) > 1]
         lines = []
@@ -382,30 +298,6 @@ class RunStore:
                     f"{path.parent.name} has no record yet: it is being trained or was cut off, and the command that "
                     "began it goes on with it"
                 )
-
-
-def joined(own: MetricsPart, later: MetricsPart) -> MetricsPart:
-    """Metrics of a record together with those of a later measurement; its own numbers come first."""
-    return MetricsPart.model_validate(_joined(own.model_dump(), later.model_dump()))
-
-
-def _joined(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
-    metrics = {**later, **own}
-    for name in ("gamma", "unaligned"):
-        if name in own and name in later:
-            metrics[name] = _joined(own[name], later[name])
-    by_offset: dict[float, dict[str, Any]] = {}
-    for entry in (*own.get("gamma_offsets", []), *later.get("gamma_offsets", [])):
-        by_offset[entry["offset"]] = {**entry, **by_offset.get(entry["offset"], {})}
-    if by_offset:
-        metrics["gamma_offsets"] = [by_offset[offset] for offset in sorted(by_offset)]
-    return metrics
-
-
-def _sections(record: RunRecord) -> dict[str, Any]:
-    """Settings of a run beside those of its model, by the names that ``--set`` takes."""
-    sections = record.settings.model_dump(include={"data", "perturbation", "svm"}, exclude_defaults=True)
-    return {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
 
 
 def _reason(error: Exception) -> str:

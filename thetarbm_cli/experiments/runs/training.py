@@ -1,11 +1,10 @@
-"""One training run, start to finish: found, resumed or made, and recorded."""
+"""Train one run, start to finish: find, resume or make it, and record it."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,33 @@ from thetarbm_cli.backend import Backend, select_backend
 from thetarbm_cli.data.splits import PARTS
 from thetarbm_cli.errors import InputError, StorageError, format_error
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
-from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes
-from thetarbm_cli.experiments.runs.fields import EnvironmentPart, WeightsPart
+from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes, refuse_too_large
 from thetarbm_cli.experiments.runs.images import RunData, load_data
-from thetarbm_cli.experiments.runs.memory import refuse_too_large
-from thetarbm_cli.experiments.runs.perturbation import perturb
+from thetarbm_cli.experiments.runs.record import EnvironmentPart, RunRecord, WeightsPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.models import Model, build
 from thetarbm_cli.models.base import OrientedModel
 from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
 from thetarbm_cli.models.seeds import AXES, generator_of
+
+
+def perturb(
+    orientations: NDArray[np.int64], n: int, p: float, rotations: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """s ← s ± ε modulo S, ε ~ Binomial(n, p), the sign fair.
+
+    Parameters
+    ----------
+    orientations : (N,) array of indices s
+    n, p : parameters of the Binomial distribution
+    rotations : S
+    generator : source of ε and of the signs
+    """
+    errors = generator.binomial(n, p, size=len(orientations))
+    signs = 2 * generator.integers(0, 2, size=len(orientations)) - 1
+    return (orientations + signs * errors) % rotations
+
 
 logger = logging.getLogger("thetarbm")
 
@@ -43,17 +58,8 @@ class TrainedRun:
     cached: bool
 
 
-@dataclass(frozen=True)
-class Workplace:
-    """Where and with what runs are made: the folders and the backend of one call."""
-
-    data_dir: Path
-    store: RunStore
-    backend_name: str = "auto"
-
-
 def train_run(
-    place: Workplace,
+    context: RunContext,
     settings: RunSettings,
     seed: int,
     *,
@@ -76,9 +82,9 @@ def train_run(
     and its record stays as it is. Weights that are not the recorded ones (another processor or library) get a note
     of their own.
     """
-    store = place.store
-    data = load_data(place.data_dir, settings.data, on_data)
-    backend = select_backend(place.backend_name)
+    store = context.store
+    data = load_data(context.data_dir, settings.data, on_data)
+    backend = select_backend(context.backend_name)
     run = run_id(settings, data.checksums, seed, backend.name)
     with store.locked(run):
         store.refuse_newer(run)
@@ -105,7 +111,7 @@ def train_run(
 
 
 def refuse_missing_images(
-    place: Workplace,
+    context: RunContext,
     settings: RunSettings,
     seed: int,
     named: Iterable[str],
@@ -125,9 +131,9 @@ def refuse_missing_images(
     wanted = settings.data.model_dump(include={"train", "valid", "test"} & set(named), exclude_none=True)
     if not wanted:
         return
-    everything = load_data(place.data_dir, settings.data.model_copy(update=dict.fromkeys(PARTS)), on_data)
-    run = run_id(settings, everything.checksums, seed, select_backend(place.backend_name).name)
-    is_recorded = place.store.load(run) is not None
+    everything = load_data(context.data_dir, settings.data.model_copy(update=dict.fromkeys(PARTS)), on_data)
+    run = run_id(settings, everything.checksums, seed, select_backend(context.backend_name).name)
+    is_recorded = context.store.load(run) is not None
     for name, part in PARTS.items():
         data = everything.tested if name == "test" else everything.learned
         count, available = wanted.get(name, 0), np.count_nonzero(data.split == part)

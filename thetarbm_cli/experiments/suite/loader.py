@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.fields import SuitePart
+from thetarbm_cli.experiments.runs.record import SuitePart
 from thetarbm_cli.experiments.suite.schema import PERTURBATION_AXES, Experiment, Suite
 from thetarbm_cli.experiments.suite_file import MOST_CELLS, Document, Place, find_suite, read_document
 from thetarbm_cli.registry import MODELS

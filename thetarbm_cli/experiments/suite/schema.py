@@ -5,11 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from thetarbm_cli.experiments.runs.profiles import Profile
-from thetarbm_cli.experiments.runs.settings import DataSettings, Perturbation, RunSettings, SVMSettings, resolve
+from thetarbm_cli.experiments.runs.settings import (
+    DataSettings,
+    Perturbation,
+    Profile,
+    RunSettings,
+    SVMSettings,
+    resolve,
+)
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.runs.store import RunRecord
+    from thetarbm_cli.experiments.runs.record import RunRecord
 import itertools
 from typing import Annotated, Literal
 
@@ -17,8 +23,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, St
 from pydantic_core import PydanticCustomError
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.profiles import Protocol, Scalar
-from thetarbm_cli.experiments.runs.settings import Scope
+from thetarbm_cli.experiments.runs.settings import Protocol, Scalar, Scope
 from thetarbm_cli.experiments.suite_file import cell_name
 from thetarbm_cli.outcomes import MEASURES, TABLES
 from thetarbm_cli.registry import DATASETS, MODELS, Registry, preset_names

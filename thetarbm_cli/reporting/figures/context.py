@@ -15,7 +15,7 @@ from thetarbm_cli.reporting.frame import Numbers, Source, collect
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.images import RunData
-    from thetarbm_cli.experiments.runs.training import Workplace
+    from thetarbm_cli.experiments.runs.store import RunContext
 
 logger = logging.getLogger("thetarbm")
 
@@ -33,7 +33,7 @@ class FigureContext:
     """
 
     suite: Suite
-    place: Workplace
+    run_context: RunContext
     profile: str
     source: str | None
     numbers: Numbers
@@ -61,7 +61,12 @@ class FigureContext:
 
 
 def figure_context(
-    suite: Suite, place: Workplace, profile: str = "paper", source: str | None = None, *, units: Sequence[int] = ()
+    suite: Suite,
+    run_context: RunContext,
+    profile: str = "paper",
+    source: str | None = None,
+    *,
+    units: Sequence[int] = (),
 ) -> FigureContext:
     """Read all records of a results folder and keep those of a profile and a source.
 
@@ -78,7 +83,7 @@ def figure_context(
         If the suite has no such profile.
     """
     cells = suite.cells(profile, source)
-    collected = collect(cells, place.store.load_all())
+    collected = collect(cells, run_context.store.load_all())
     wanted = Path(source or cells[0].data.get("source", "generated")).name
     found = [numbers for numbers in collected if numbers.source.name == wanted]
     if not found and source is None:
@@ -95,7 +100,7 @@ def figure_context(
             chosen.source.name,
             chosen.source,
         )
-    return FigureContext(suite, place, profile, source, chosen, tuple(units))
+    return FigureContext(suite, run_context, profile, source, chosen, tuple(units))
 
 
 @dataclass(frozen=True)
@@ -160,4 +165,4 @@ def nothing_measured(context: FigureContext, cells: Sequence[Cell], what: str) -
     if not cells:
         return FigureMissing(f"the suite has no experiment with {what}")
     command = context.run_command(cells)
-    return FigureMissing(f"no run with {what} is recorded in {context.place.store.folder}; {command} makes it")
+    return FigureMissing(f"no run with {what} is recorded in {context.run_context.store.folder}; {command} makes it")

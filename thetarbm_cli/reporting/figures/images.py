@@ -153,7 +153,7 @@ def _prepared_images(context: FigureContext) -> Prepared:
     source = context.source or context.numbers.source.name
     settings = DataSettings(**{**context.numbers.cells[0].data, "source": source})
     check_prepared(context, settings)
-    return prepare(context.place.data_dir, "mnist-rot", settings.source, seed=settings.seed)
+    return prepare(context.run_context.data_dir, "mnist-rot", settings.source, seed=settings.seed)
 
 
 def check_prepared(context: FigureContext, settings: DataSettings) -> None:
@@ -166,7 +166,7 @@ def check_prepared(context: FigureContext, settings: DataSettings) -> None:
     """
     from thetarbm_cli.data.prepare import prepared_checksum
 
-    folder, source = context.place.data_dir, settings.source
+    folder, source = context.run_context.data_dir, settings.source
     try:
         checksum = prepared_checksum(folder, "mnist-rot", source, seed=settings.seed)
     except ThetaRBMError as error:

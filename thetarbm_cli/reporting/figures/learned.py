@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.runs import recorded
-from thetarbm_cli.experiments.runs.retraining import retrain_command
-from thetarbm_cli.experiments.runs.store import RunRecord
+from thetarbm_cli.experiments.runs import loading as recorded
+from thetarbm_cli.experiments.runs.loading import retrain_command
+from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.models.theta import ThetaRBM
 from thetarbm_cli.outcomes import DEFAULT, variants_of
@@ -156,17 +156,19 @@ def _fitted_models(context: FigureContext, cells: Sequence[Cell]) -> FittedModel
     if not models:
         runs = ", ".join(record.run for record in without_weights)
         commands = " && ".join(retrain_command(record) for record in without_weights)
-        raise FigureMissing(f"there are no weights of {runs} in {context.place.store.folder}; {commands} makes them")
+        raise FigureMissing(
+            f"there are no weights of {runs} in {context.run_context.store.folder}; {commands} makes them"
+        )
     missing = (Missing(f"the weights of {record.run}", retrain_command(record)) for record in without_weights)
     return FittedModels(models, tuple(without_record), tuple(missing))
 
 
 def _load_model(context: FigureContext, cell: Cell, record: RunRecord) -> Fitted | None:
     try:
-        weights = recorded.weights_of(context.place, record)
+        weights = recorded.load_weights(context.run_context, record)
         first = context.numbers.records[cell.name][0]
         as_recorded = weights.made_here is None and record is first
-        return Fitted(cell, record, recorded.fitted(context.place, record, weights), as_recorded)
+        return Fitted(cell, record, recorded.fitted(context.run_context, record, weights), as_recorded)
     except InputError:
         return None
 
@@ -177,7 +179,7 @@ def _load_data(context: FigureContext, record: RunRecord) -> RunData:
     if key not in context.loaded:
         check_prepared(context, record.settings.data)
         try:
-            context.loaded[key] = recorded.data_of(context.place, record)
+            context.loaded[key] = recorded.load_run_data(context.run_context, record)
         except ThetaRBMError as error:
             raise FigureMissing(str(error)) from error
     return context.loaded[key]

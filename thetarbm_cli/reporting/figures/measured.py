@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thetarbm_cli.experiments.runs.fields import MeasuredPart
+from thetarbm_cli.experiments.runs.record import MeasuredPart
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED
 from thetarbm_cli.reporting.figures.context import Drawing, Evaluation, FigureContext, evaluations, nothing_measured

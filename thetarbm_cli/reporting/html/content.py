@@ -11,8 +11,9 @@ from typing import Any
 
 from thetarbm_cli.experiments.execution.theory import load_theory
 from thetarbm_cli.experiments.runs.evaluation import is_measured
+from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunRecord, RunStore
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import find_suite

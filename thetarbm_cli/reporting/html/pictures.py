@@ -18,7 +18,7 @@ from thetarbm_cli.reporting.figures.style import DPI
 from thetarbm_cli.reporting.frame import Source
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.runs.training import Workplace
+    from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.reporting.html.content import Content
 
 # The page stays below 5 MB: data in it takes 4/3 of its bytes, and text some hundred kilobytes.
@@ -78,7 +78,7 @@ class Picture:
 
 
 def draw_pictures(
-    content: Content, place: Workplace, progress: Callable[[int, int], None] | None = None
+    content: Content, run_context: RunContext, progress: Callable[[int, int], None] | None = None
 ) -> list[Picture]:
     """Draw every figure, for each source of the paper's images."""
     pictures: list[Picture] = []
@@ -86,7 +86,7 @@ def draw_pictures(
     total = len(content.report.verdicts) * len(FIGURES.names)
     for numbers, _ in content.report.verdicts:
         source = numbers.source_option()
-        context = FigureContext(content.suite, place, content.profile, source, numbers)
+        context = FigureContext(content.suite, run_context, content.profile, source, numbers)
         for figure in FIGURES:
             image, missing = _image(figure.name, context)
             size = 0 if image is None else len(image.content)
@@ -111,7 +111,7 @@ def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str]]:
         reason = f"unexpected {type(error).__name__}: {error}"
         logger.warning("figure %s: %s", name, reason)
     # A clone has the figures of the paper's profile, but no weights to draw them from.
-    path = context.place.store.folder.parent / "figures" / f"{name}{context.suffix}.png"
+    path = context.run_context.store.folder.parent / "figures" / f"{name}{context.suffix}.png"
     image = _read(path)
     return image, [reason] if image is None else [f"drawn before, from {path.name}: {reason}"]
 

@@ -1,14 +1,16 @@
-"""The parts of a record that others read by name, checked once, when a record is read.
+"""The record of a run: what ``run.json`` holds, and the parts of it that others read by name.
 
-A part may hold more than stands here, and may lack what was not measured. What is there has its type: tables, verdicts
-and figures can rely on it.
+A record is checked once, when it is read. A part may hold more than stands here, and may lack what was not measured;
+what is there has its type: tables, verdicts and figures can rely on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, NamedTuple, Self, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
+from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -23,7 +25,10 @@ from pydantic import (
     model_validator,
 )
 
+from thetarbm_cli.experiments.runs.settings import RunSettings
 from thetarbm_cli.outcomes import DEFAULT, ERROR, NOT_ALIGNED
+
+FORMAT = 1
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -262,3 +267,119 @@ def validated(kind: type[Kind], content: dict[str, Any]) -> Kind:
         problem = error.errors()[0]
         place = ".".join(str(key) for key in problem["loc"])
         raise ValueError(f"{place}: {problem['msg']}") from error
+
+
+class RunRecord(BaseModel):
+    """What ``run.json`` holds; fields may be added, never taken away."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = FORMAT
+    algorithm: int
+    run: str
+    state: Literal["done", "failed"]
+    error: str | None = None
+    settings: RunSettings
+    parameters: dict[str, Any]
+    seed: int
+    seeds: dict[str, Any]
+    data: Annotated[dict[str, dict[str, Any]], of_kind(DataPart)]
+    environment: Annotated[dict[str, Any], of_kind(EnvironmentPart)]
+    history: Annotated[list[dict[str, float]], of_kind(list[EpochPart])]
+    timings: dict[str, Number]
+    peak_memory_megabytes: Number
+    weights_sha256: str | None = None
+    metrics: MetricsPart | None = None
+    cells: list[str] = []
+    # Since then; left out where there is nothing to say, as in older records.
+    suite: SuitePart | None = None
+    measured_with: WeightsPart | None = None
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has numbers: from then on it is not written again, but by force."""
+        return self.state == "done" and self.metrics is not None
+
+    @property
+    def backend(self) -> str:
+        """The array library that it was trained with: each draws random numbers of its own."""
+        return str(self.environment.get("backend", "numpy"))
+
+    @property
+    def run_settings(self) -> dict[str, Any]:
+        """Settings other than the model's that differ from the defaults, by the names that ``--set`` takes."""
+        sections = self.settings.model_dump(include={"data", "perturbation", "svm"}, exclude_defaults=True)
+        return {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
+
+    @model_validator(mode="after")
+    def _check_time(self) -> RunRecord:
+        if self.state == "done" and "train_seconds" not in self.timings:
+            raise ValueError("a run that is done needs its train_seconds")
+        return self
+
+
+# Fields that only some records have.
+OPTIONAL_FIELDS = ("suite", "measured_with")
+
+
+class Measurement(BaseModel):
+    """Numbers that were measured after the record had its own, and the weights that they come from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    metrics: MetricsPart
+    weights: WeightsPart
+    seconds: Number
+
+
+class LaterMeasures(BaseModel):
+    """What ``measures.json`` holds; it belongs to the record of these weights."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = FORMAT
+    run: str
+    recorded_weights_sha256: str | None
+    measurements: list[Measurement]
+
+
+class WeightsNote(BaseModel):
+    """What ``weights.json`` holds: where weights were made that are not the recorded ones."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = FORMAT
+    run: str
+    weights: WeightsPart
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of a run.
+
+    Attributes
+    ----------
+    arrays : by name
+    made_here : what is known of weights that are not the recorded ones, else None
+    """
+
+    arrays: dict[str, NDArray[Any]]
+    made_here: WeightsPart | None
+
+
+def joined(own: MetricsPart, later: MetricsPart) -> MetricsPart:
+    """Metrics of a record together with those of a later measurement; its own numbers come first."""
+    return MetricsPart.model_validate(_joined(own.model_dump(), later.model_dump()))
+
+
+def _joined(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    metrics = {**later, **own}
+    for name in ("gamma", "unaligned"):
+        if name in own and name in later:
+            metrics[name] = _joined(own[name], later[name])
+    by_offset: dict[float, dict[str, Any]] = {}
+    for entry in (*own.get("gamma_offsets", []), *later.get("gamma_offsets", [])):
+        by_offset[entry["offset"]] = {**entry, **by_offset.get(entry["offset"], {})}
+    if by_offset:
+        metrics["gamma_offsets"] = [by_offset[offset] for offset in sorted(by_offset)]
+    return metrics
