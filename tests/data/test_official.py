@@ -149,7 +149,9 @@ def test_download_is_checked_and_kept(
 
 
 def test_a_download_with_another_checksum_is_refused(server: list[str], tmp_path: Path) -> None:
-    with pytest.raises(ThetaRBMError, match=r"another checksum .* --archive, or use --source generated"):
+    with pytest.raises(
+        ThetaRBMError, match=r"another checksum .* thetarbm prepare-data --source official --archive FILE, or"
+    ):
         download_archive(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mnist_rotation_new.zip.lock"]
 
@@ -180,7 +182,7 @@ def test_a_failed_download_says_what_to_do(
 ) -> None:
     base = official.URL.rsplit("/", 1)[0] if end.startswith("/") else "http://127.0.0.1"
     monkeypatch.setattr(official, "URL", base + end)
-    with pytest.raises(ThetaRBMError, match=r"cannot be downloaded .* --archive, or use --source generated") as caught:
+    with pytest.raises(ThetaRBMError, match=r"cannot be downloaded .* --source official --archive FILE, or") as caught:
         download_archive(tmp_path)
     assert not isinstance(caught.value, InputError)
     assert "\n" not in str(caught.value)

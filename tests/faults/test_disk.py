@@ -161,9 +161,10 @@ def test_a_data_folder_that_cannot_be_written_to(error: int, start: Path, act: C
 def test_what_is_done_is_shown_from_a_folder_that_cannot_be_written_to(
     start: Path, act: Callable[..., Outcome]
 ) -> None:
-    for command in (RUN, ("evaluate", "--all"), TABLES):
-        assert act(start, *command).code == 0
+    assert act(start, *RUN).code == 0
     (run,) = RunStore(start / "results").identifiers()
+    for command in (("evaluate", run), TABLES):
+        assert act(start, *command).code == 0
     elsewhere = start.parent / "elsewhere"
     suite = ("--profile", "tiny", "--suite", "suite.yaml")
     with ReadOnly(start, errno.EROFS).in_force():

@@ -153,7 +153,7 @@ def test_pickled_objects_in_results_are_a_miss_and_not_executed(
         # As if the one who wrote it had seen to the checksum, too.
         record = documents.read(house.file("record"))
         documents.write(house.file("record"), {**record, "weights_sha256": storage.sha256_of_file(path)})
-        house("evaluate again").assert_refused("thetarbm train")
+        house("evaluate again").assert_refused("train it again: thetarbm ")
     outcome = house("train")
     assert outcome.code == 0
     assert "pickled" in outcome.err
