@@ -1,0 +1,42 @@
+"""The page on the architecture names what is there."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import reduce
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, PAGES, ROOT, blocks
+
+PAGE = DOCS / "architecture.md"
+
+
+def test_every_module_is_in_the_tree() -> None:
+    tree = blocks(PAGE)[0][1]
+    shown = set(re.findall(r"\w+\.py", tree))
+    commands = ROOT / "thetarbm_cli" / "commands"
+    modules = [path for path in (ROOT / "thetarbm_cli").rglob("*.py") if not path.name.startswith("__")]
+    # A command has its own name, and the folder a line.
+    expected = {path.name for path in modules if not _is_command(path) and path.parent != commands / "outputs"}
+    assert shown & {path.name for path in modules} == expected
+
+
+def _is_command(path: Path) -> bool:
+    return path.parent.name == "commands" and "@click.command(" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", [PAGE, DOCS / "performance.md", DOCS / "extending.md"], ids=lambda page: page.name)
+def test_every_name_of_the_code_exists(page: Path) -> None:
+    named = re.findall(r"`([\w/]+)\.py: ([\w.]+)`", page.read_text(encoding="utf-8"))
+    for path, name in named:
+        module = importlib.import_module(f"thetarbm_cli.{path.replace('/', '.')}")
+        assert reduce(getattr, name.split("."), module) is not None
+
+
+def test_lines_are_short() -> None:
+    for page in [*PAGES, ROOT / "CHANGELOG.md"]:
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            assert len(line) < 120 or line.startswith("|"), f"{page.name}:{number}"
