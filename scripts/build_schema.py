@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from benchmarks.report import Bench
 from thetarbm_cli import storage
-from thetarbm_cli.commands.outputs import OUTPUTS
 from thetarbm_cli.experiments.suite.schema import Suite
+from thetarbm_cli.outputs import OUTPUTS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
 

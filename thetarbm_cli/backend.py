@@ -7,7 +7,7 @@ libraries. Everything after the data is loaded goes through it, so that the same
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import scipy.sparse
@@ -34,7 +34,7 @@ class RandomStream(Protocol):
 class Backend(Protocol):
     """An array library and the operations that differ between the two."""
 
-    name: str
+    name: Literal["numpy", "cupy"]
     reason: str
     xp: Any
 
@@ -77,7 +77,7 @@ class _NumpyStream:
 class NumpyBackend:
     """Arrays in the main memory, products by the BLAS of NumPy and SciPy."""
 
-    name = "numpy"
+    name: Literal["numpy", "cupy"] = "numpy"
     xp: Any = np
 
     def __init__(self, reason: str = "asked for") -> None:
@@ -138,7 +138,7 @@ class _CupyStream:
 class CupyBackend:
     """Arrays on a CUDA device, products by cuBLAS and cuSPARSE."""
 
-    name = "cupy"
+    name: Literal["numpy", "cupy"] = "cupy"
 
     def __init__(self, reason: str = "asked for") -> None:
         import cupy

@@ -21,6 +21,7 @@ from thetarbm_cli.data.sources import mnist, official
 from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, read_official
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.settings import DataSettings
+from thetarbm_cli.outputs import PreparedFile, Splits
 from thetarbm_cli.registry import DATASETS, DatasetEntry, load_target
 
 
@@ -55,7 +56,7 @@ def test_prepared_files_are_plain_and_described(original: Prepared) -> None:
         assert np.array_equal(arrays["split"], original.split)
     sidecar = json.loads(original.path.with_suffix(".json").read_text())
     assert sidecar["sha256"] == original.sha256
-    assert sidecar["summary"] == summarise(original)
+    assert sidecar["summary"] == summarise(original).model_dump()
 
 
 def test_second_call_finds_the_same_data(folder: Path, original: Prepared) -> None:
@@ -241,10 +242,10 @@ def test_parts_are_as_models_take_them(mnist_rot: Prepared) -> None:
 def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -> None:
     small = mnist_rot.subset(200, 50, 105)
     summary = summarise(small)
-    assert summary["splits"] == {"train": 200, "valid": 50, "test": 105}
-    assert set(summary["classes"]["train"].values()) == {20}
-    assert set(summary["classes"]["valid"].values()) == {5}
-    assert set(summary["classes"]["test"].values()) == {10, 11}
+    assert summary.splits == Splits(train=200, valid=50, test=105)
+    assert set(summary.classes["train"].values()) == {20}
+    assert set(summary.classes["valid"].values()) == {5}
+    assert set(summary.classes["test"].values()) == {10, 11}
     # Every image with its own label, in the original order: angles are distinct and tell who is who.
     assert mnist_rot.angles is not None
     assert small.angles is not None
@@ -257,11 +258,7 @@ def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -
 
 
 def test_subset_of_none_or_too_many_is_all(original: Prepared) -> None:
-    assert summarise(original.subset(None, 99_999, 0))["splits"] == {
-        "train": 10_000,
-        "valid": 2_000,
-        "test": 0,
-    }
+    assert summarise(original.subset(None, 99_999, 0)).splits == Splits(train=10_000, valid=2_000, test=0)
     with pytest.raises(InputError, match="cannot take -1 images"):
         original.subset(-1, None, None)
 
@@ -269,9 +266,9 @@ def test_subset_of_none_or_too_many_is_all(original: Prepared) -> None:
 def test_summary_agrees_with_a_direct_computation(original: Prepared) -> None:
     summary = summarise(original)
     pixels = original.images / 255
-    assert summary["pixel_mean"] == pytest.approx(pixels.mean(), abs=1e-12)
-    assert summary["pixel_std"] == pytest.approx(pixels.std(), abs=1e-12)
-    assert summary["classes"]["test"]["7"] == int(((original.labels == 7) & (original.split == 2)).sum())
+    assert summary.pixel_mean == pytest.approx(pixels.mean(), abs=1e-12)
+    assert summary.pixel_std == pytest.approx(pixels.std(), abs=1e-12)
+    assert summary.classes["test"]["7"] == int(((original.labels == 7) & (original.split == 2)).sum())
 
 
 def test_list_names_what_is_whole(folder: Path, original: Prepared) -> None:
@@ -279,14 +276,14 @@ def test_list_names_what_is_whole(folder: Path, original: Prepared) -> None:
     (folder / "mnist-shipped-seed1.json").write_text("{")
     np.savez(folder / "foreign.npz", x=1)
     assert list_prepared(folder) == [
-        {
-            "dataset": "mnist",
-            "source": "shipped",
-            "seed": 0,
-            "sha256": original.sha256,
-            "path": str(folder / "mnist-shipped-seed0.npz"),
-            "splits": {"train": 10_000, "valid": 2_000, "test": 10_000},
-        }
+        PreparedFile(
+            dataset="mnist",
+            source="shipped",
+            seed=0,
+            sha256=original.sha256,
+            path=str(folder / "mnist-shipped-seed0.npz"),
+            splits=Splits(train=10_000, valid=2_000, test=10_000),
+        )
     ]
     assert list_prepared(folder / "nowhere") == []
 
@@ -373,7 +370,7 @@ def test_own_images_are_prepared_under_their_name_and_content(tmp_path: Path) ->
     changed = prepare(tmp_path / "data", source=str(mine))
     assert not changed.cached
     assert np.array_equal(changed.images, made.images[::-1])
-    assert summarise(changed.subset(8, 0, 4))["classes"]["train"] == {"0": 2, "1": 2, "2": 2, "3": 2}
+    assert summarise(changed.subset(8, 0, 4)).classes["train"] == {"0": 2, "1": 2, "2": 2, "3": 2}
 
 
 def test_every_recipe_that_the_registry_names_can_be_loaded(tmp_path: Path) -> None:

@@ -243,10 +243,8 @@ def test_only_what_is_missing_is_measured(
         assert entry["test"]["mean"] != metrics["gamma"]["test"]["mean"]
         assert "per_unit" not in entry["test"]
     assert evaluate_run(context, run, offset=5.0)[1]
-    assert summary(record, cached=True)["gamma_test"] == before["gamma"]["test"]["mean"]
-    assert (
-        summary(record, cached=True, offset=5.0)["gamma_test"] == metrics_of(record)["gamma_offsets"][0]["test"]["mean"]
-    )
+    assert summary(record, cached=True).gamma_test == before["gamma"]["test"]["mean"]
+    assert summary(record, cached=True, offset=5.0).gamma_test == metrics_of(record)["gamma_offsets"][0]["test"]["mean"]
 
 
 def test_further_offsets_are_measured_on_the_training_images(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
@@ -312,5 +310,5 @@ def test_untrained_run_whose_units_are_all_dead_is_measured(small_data: Path, tm
     run = train(small_data, tmp_path, settings).run
     record, _ = evaluate_run(context_of(small_data, tmp_path), run)
     row = summary(record, cached=False)
-    assert (row["gamma_train"], row["gamma_test"], row["dead_units"]) == (None, None, 40)
-    assert row["test_error_percent"] == pytest.approx(90, abs=2)
+    assert (row.gamma_train, row.gamma_test, row.dead_units) == (None, None, 40)
+    assert row.test_error_percent == pytest.approx(90, abs=2)

@@ -166,7 +166,7 @@ def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
         measured, refused = refusal(ThetaRBMError, evaluate_run, context, run)
         assert not refused or run in refused
         if measured:
-            json.dumps(summary(*measured), allow_nan=False)
+            json.dumps(summary(*measured).model_dump(mode="json"), allow_nan=False)
 
 
 def fuzz_theory(house: House, draw: Callable[..., Any]) -> None:

@@ -7,7 +7,8 @@ import scipy.sparse
 from thetarbm_cli.data.sources.mnist import sample_digits
 from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
 from thetarbm_cli.measures import theory
-from thetarbm_cli.measures.theory import Check, verify
+from thetarbm_cli.measures.theory import verify
+from thetarbm_cli.outputs import Check
 
 
 @pytest.fixture(autouse=True)

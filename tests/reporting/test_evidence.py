@@ -96,7 +96,13 @@ def test_spread_names_the_cell() -> None:
 def test_grid_searches_stand_beside_the_papers_pair() -> None:
     metrics = {
         "svm": {"test_error_percent": 10.5},
-        "grid_search": {"C": 3.0, "gamma": 0.04, "validation_error_percent": 9.0, "test_error_percent": 9.75},
+        "grid_search": {
+            "C": 3.0,
+            "gamma": 0.04,
+            "validation_error_percent": 9.0,
+            "test_error_percent": 9.75,
+            "grid": [],
+        },
     }
     record = measured("theta/sparsity=0.3", metrics=metrics)
     assert rows(evidence(record).of("kernel-width")) == [[f"`{record.run}`", "3", "0.04", "9.75", "10.50"]]

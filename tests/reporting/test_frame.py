@@ -56,7 +56,7 @@ def test_every_number_of_a_record_is_a_declared_measure() -> None:
         "gamma": {"offset": 20.0, "train": score, "test": score},
         "gamma_offsets": [{"offset": 40.0, "train": score}],
     }
-    search = {"C": 1.0, "gamma": 0.1, "validation_error_percent": 2.0, "test_error_percent": 3.0}
+    search = {"C": 1.0, "gamma": 0.1, "validation_error_percent": 2.0, "test_error_percent": 3.0, "grid": []}
     numbers = list(MetricsPart.model_validate({**measured, "grid_search": search, "unaligned": measured}).numbers())
     assert {number.measure for number in numbers} <= set(MEASURES)
     assert {number.variant for number in numbers} == set(VARIANTS)

@@ -174,8 +174,8 @@ def test_an_error_in_one_figure_does_not_cost_the_others(
     assert shown["odd"].missing == ["unexpected KeyError: 'svm'"]
     assert shown["dots"].image is not None
     assert "figure odd: unexpected KeyError: 'svm'" in caplog.text
-    gaps = [gap for gap in missing(content, list(shown.values())) if gap["kind"] == "figure"]
-    assert [(gap["name"], gap["command"].split()[:3]) for gap in gaps] == [
+    absent = [each for each in missing(content, list(shown.values())) if each.kind == "figure"]
+    assert [(each.name, each.command.split()[:3]) for each in absent] == [
         ("lost", ["thetarbm", "figures", "lost"]),
         ("odd", ["thetarbm", "figures", "odd"]),
     ]

@@ -27,6 +27,7 @@ def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_pat
     """
     from thetarbm_cli.experiments.execution.cleaning import all_weights, remove, stale_runs
     from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
+    from thetarbm_cli.outputs import Clean
 
     context = session.run_context()
     suite = load_suite(suite_path)
@@ -35,7 +36,6 @@ def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_pat
         stale = {removal.run for removal in removals}
         removals += [removal for removal in all_weights(context) if removal.run not in stale]
     size = sum(removal.bytes for removal in removals)
-    rows = [{"run": each.run, "path": str(each.path), "reason": each.reason} for each in removals]
     if not as_json:
         for removal in removals:
             click.echo(f"{removal.path}: {removal.reason}")
@@ -44,8 +44,10 @@ def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_pat
     if removes:
         remove(removals)
     if as_json:
-        planned = {"would_remove": rows, "would_free_bytes": size} if dry_run else {}
-        emit_json({"removed": rows if removes else [], "bytes": size if removes else 0, **planned})
+        output = Clean(removed=removals if removes else [], bytes=size if removes else 0)
+        if dry_run:
+            output.would_remove, output.would_free_bytes = removals, size
+        emit_json(output)
     elif not removals:
         click.echo("nothing to remove")
     elif removes:

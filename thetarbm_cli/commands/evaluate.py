@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,7 @@ from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBME
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord
     from thetarbm_cli.experiments.runs.store import RunContext
+    from thetarbm_cli.outputs import EvaluatedRun
 
 logger = logging.getLogger("thetarbm")
 
@@ -42,6 +43,7 @@ def command(
     code is 1.
     """
     from thetarbm_cli.experiments.runs.evaluation import DEFAULT_OFFSET, evaluate_run, summary
+    from thetarbm_cli.outputs import Evaluate
 
     context = session.run_context()
     if every == bool(runs):
@@ -49,7 +51,7 @@ def command(
     chosen, damaged = trained_runs(context) if every else (named_runs(context, runs), 0)
     # A run that was made for its error alone is complete, unless more is asked for.
     as_recorded = every and not (force or grid_search) and offset == DEFAULT_OFFSET
-    rows = []
+    output = Evaluate(runs=[])
     for each in chosen:
         try:
             record, cached = evaluate_run(
@@ -67,13 +69,13 @@ def command(
                 raise
             logger.warning("%s", error)
             continue
-        rows.append(summary(record, cached, offset))
+        output.runs.append(summary(record, cached, offset))
     if as_json:
-        emit_json({"runs": rows})
+        emit_json(output)
     else:
-        for row in rows:
-            _show(row)
-    return 0 if len(rows) == len(chosen) + damaged else EXIT_FAILED
+        for measured in output.runs:
+            _show(measured)
+    return 0 if len(output.runs) == len(chosen) + damaged else EXIT_FAILED
 
 
 def trained_runs(context: RunContext) -> tuple[list[RunRecord], int]:
@@ -96,25 +98,20 @@ def named_runs(context: RunContext, names: tuple[str, ...]) -> list[RunRecord]:
     return [load_checked(context, context.store.find(name)) for name in names]
 
 
-def _show(row: dict[str, Any]) -> None:
-    cached = " (cached)" if row["cached"] else ""
-    click.echo(f"{row['run']}{cached}  sparsity {row['sparsity']}, seed {row['seed']}")
-    aligned = " aligned" if "test_error_percent_unaligned" in row else ""
-    _show_numbers(aligned, row["test_error_percent"], row["gamma_train"], row["gamma_test"])
-    if aligned:
-        _show_numbers(
-            " not aligned",
-            row["test_error_percent_unaligned"],
-            row["gamma_train_unaligned"],
-            row["gamma_test_unaligned"],
-        )
-    if row["dead_units"]:
-        click.echo(f"  {row['dead_units']} dead units are left out of γ")
-    if "grid_search" in row:
-        found = row["grid_search"]
+def _show(run: EvaluatedRun) -> None:
+    cached = " (cached)" if run.cached else ""
+    click.echo(f"{run.run}{cached}  sparsity {run.sparsity}, seed {run.seed}")
+    unaligned = run.test_error_percent_unaligned
+    aligned = "" if unaligned is None else " aligned"
+    _show_numbers(aligned, run.test_error_percent, run.gamma_train, run.gamma_test)
+    if unaligned is not None:
+        _show_numbers(" not aligned", unaligned, run.gamma_train_unaligned, run.gamma_test_unaligned)
+    if run.dead_units:
+        click.echo(f"  {run.dead_units} dead units are left out of γ")
+    if found := run.grid_search:
         click.echo(
-            f"  grid search: C = {found['C']:g}, γ = {found['gamma']:g}, validation error "
-            f"{found['validation_error_percent']:.2f} %, test error {found['test_error_percent']:.2f} %"
+            f"  grid search: C = {found.C:g}, γ = {found.gamma:g}, validation error "
+            f"{found.validation_error_percent:.2f} %, test error {found.test_error_percent:.2f} %"
         )
 
 

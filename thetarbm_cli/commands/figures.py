@@ -62,6 +62,7 @@ def command(
     """Draw figures."""
     from thetarbm_cli import storage
     from thetarbm_cli.experiments.suite.loader import load_suite
+    from thetarbm_cli.outputs import Figure, FigureLeftOut, Figures
     from thetarbm_cli.reporting.figures.context import figure_context, missing_lines
 
     for name in names:
@@ -79,13 +80,16 @@ def command(
             storage.write_bytes(files[name], content)
     for line in missing_lines(context, (drawing for drawing, _ in drawn.values())):
         session.say(line)
+    output = Figures(
+        files=[str(path) for path in files.values()],
+        figures=[Figure(name=name, title=FIGURES[name].label, file=str(path)) for name, path in files.items()],
+        left_out=[FigureLeftOut(name=name, reason=reason) for name, reason in left_out.items()],
+    )
     if as_json:
-        figures = [{"name": name, "title": FIGURES[name].label, "file": str(path)} for name, path in files.items()]
-        reasons = [{"name": name, "reason": reason} for name, reason in left_out.items()]
-        emit_json({"files": [str(path) for path in files.values()], "figures": figures, "left_out": reasons})
+        emit_json(output)
     else:
-        for path in files.values():
-            click.echo(path)
+        for file in output.files:
+            click.echo(file)
 
 
 def _draw(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from thetarbm_cli import __version__
 from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+
+if TYPE_CHECKING:
+    from thetarbm_cli.outputs import Info, PreparedFile
 
 # CuPy has another name for every CUDA version; whichever is installed is meant.
 DISTRIBUTIONS = {
@@ -27,26 +30,27 @@ DISTRIBUTIONS = {
 def command(session: Session, as_json: bool) -> None:
     """Show versions, backend, threads, folders and what is prepared."""
     from thetarbm_cli.data.prepare import list_prepared
+    from thetarbm_cli.outputs import Info
 
     backend = session.backend()
-    sheet = {
-        "version": __version__,
-        "backend": backend.name,
-        "backend_reason": backend.reason,
-        "blas": _blas_pools(),
-        "threads": session.threads,
-        "data_dir": str(session.data_dir.absolute()),
-        "results_dir": str(session.results.absolute()),
-        "prepared": list_prepared(session.data_dir),
-        "versions": {
+    output = Info(
+        version=__version__,
+        backend=backend.name,
+        backend_reason=backend.reason,
+        blas=_blas_pools(),
+        threads=session.threads,
+        data_dir=str(session.data_dir.absolute()),
+        results_dir=str(session.results.absolute()),
+        prepared=list_prepared(session.data_dir),
+        versions={
             "python": platform.python_version(),
             **{name: _version(distributions) for name, distributions in DISTRIBUTIONS.items()},
         },
-    }
+    )
     if as_json:
-        emit_json(sheet)
+        emit_json(output)
     else:
-        click.echo(_as_text(sheet))
+        click.echo(_as_text(output))
 
 
 def _blas_pools() -> list[dict[str, Any]]:
@@ -69,18 +73,18 @@ def _version(distributions: tuple[str, ...]) -> str | None:
     return None
 
 
-def _as_text(sheet: dict[str, Any]) -> str:
-    """Lay the sheet out for people: a label, then its lines."""
-    versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in sheet["versions"].items())
+def _as_text(info: Info) -> str:
+    """Lay it out for people: a label, then its lines."""
+    versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in info.versions.items())
     lines = {
-        "thetarbm": [sheet["version"]],
+        "thetarbm": [info.version],
         "with": [versions],
-        "backend": [f"{sheet['backend']} ({sheet['backend_reason']})"],
-        "threads": [str(sheet["threads"])],
-        "blas": [_pool_as_text(pool) for pool in sheet["blas"]] or ["none that threadpoolctl knows"],
-        "data": [sheet["data_dir"]],
-        "results": [sheet["results_dir"]],
-        "prepared": [_entry_as_text(entry) for entry in sheet["prepared"]]
+        "backend": [f"{info.backend} ({info.backend_reason})"],
+        "threads": [str(info.threads)],
+        "blas": [_pool_as_text(pool) for pool in info.blas] or ["none that threadpoolctl knows"],
+        "data": [info.data_dir],
+        "results": [info.results_dir],
+        "prepared": [_file_as_text(file) for file in info.prepared]
         or ["nothing yet; the first command that needs data makes it"],
     }
     return "\n".join(
@@ -94,6 +98,6 @@ def _pool_as_text(pool: dict[str, Any]) -> str:
     return f"{name}, {threads} thread{'' if threads == 1 else 's'}, of {Path(pool['filepath']).parent.name}"
 
 
-def _entry_as_text(entry: dict[str, Any]) -> str:
-    splits = ", ".join(f"{part} {count}" for part, count in entry["splits"].items())
-    return f"{entry['dataset']} ({entry['source']}, seed {entry['seed']}): {splits}"
+def _file_as_text(file: PreparedFile) -> str:
+    splits = ", ".join(f"{part} {count}" for part, count in file.splits)
+    return f"{file.dataset} ({file.source}, seed {file.seed}): {splits}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from thetarbm_cli.experiments.execution.plan import PlannedRun
     from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.experiments.suite.schema import Cell
+    from thetarbm_cli.outputs import Perturb
 
 ERROR = "test_error_percent"
 
@@ -84,7 +85,7 @@ def command(
     session: Session,
     n_values: tuple[int, ...],
     p_values: tuple[float, ...],
-    scope: str,
+    scope: Literal["train", "rbm", "all"],
     profile: str,
     source: str,
     seed: int,
@@ -103,6 +104,7 @@ def command(
     from thetarbm_cli.experiments.runs.settings import parse_assignments
     from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.experiments.suite_file import shipped_path
+    from thetarbm_cli.outputs import Perturb, PerturbedCell
 
     assigned = parse_assignments(assignments)
     if assigned.perturbation:
@@ -138,18 +140,14 @@ def command(
     for run in plan:
         if run not in due:
             errors |= dict.fromkeys(run.cells, _recorded(context, run))
-    table = {
-        "scope": scope,
-        "unperturbed_error_percent": errors[unperturbed.name][1],
-        "cells": [
-            {"n": n, "p": p, "test_error_percent": errors[cell.name][1], "run": errors[cell.name][0]}
-            for (n, p), cell in cells.items()
-        ],
-    }
+    output = Perturb(scope=scope, unperturbed_error_percent=errors[unperturbed.name][1], cells=[])
+    for (n, p), cell in cells.items():
+        name, error = errors[cell.name]
+        output.cells.append(PerturbedCell(n=n, p=p, test_error_percent=error, run=name))
     if as_json:
-        emit_json(table)
+        emit_json(output)
     else:
-        _show(table, suite.cells(), n_values, p_values)
+        _show(output, suite.cells(), n_values, p_values)
 
 
 def _unperturbed(cells: list[Cell]) -> Cell:
@@ -169,11 +167,11 @@ def _recorded(context: RunContext, run: PlannedRun) -> tuple[str, float]:
     return run.run, record.metrics.svm.test_error_percent
 
 
-def _show(table: dict[str, Any], suite: list[Cell], n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:
+def _show(table: Perturb, suite: list[Cell], n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:
     """Print the table with the paper's numbers in brackets."""
     paper = {(cell.at["n"], cell.at["p"]): cell.published[ERROR] for cell in suite if "3" in cell.tables}
-    unperturbed, paper_unperturbed = table["unperturbed_error_percent"], _unperturbed(suite).published[ERROR]
-    errors = {(cell["n"], cell["p"]): cell[ERROR] for cell in table["cells"]}
+    unperturbed, paper_unperturbed = table.unperturbed_error_percent, _unperturbed(suite).published[ERROR]
+    errors = {(cell.n, cell.p): cell.test_error_percent for cell in table.cells}
     click.echo("test error in %, the paper's in brackets; * above the unperturbed error")
     click.echo("       " + "".join(f"p = {p:<12g}" for p in p_values))
     for n in n_values:

@@ -13,6 +13,7 @@ from thetarbm_cli.registry import DATASETS, GENERATED, offered_sources, source_n
 
 if TYPE_CHECKING:
     from thetarbm_cli.data.prepare import Prepared
+    from thetarbm_cli.outputs import PreparedData
 
 # Data sets that are made from what is in the package.
 SHIPPED = [entry.name for entry in DATASETS if entry.shipped]
@@ -74,60 +75,59 @@ def command(
     """
     from thetarbm_cli.data.prepare import prepare
     from thetarbm_cli.errors import InputError
+    from thetarbm_cli.outputs import PreparedSets
 
     if dataset is not None and source not in source_names():
         raise InputError(f"--dataset is not for your own images: leave it out with --source {source}")
     names = SHIPPED if dataset == "all" else [dataset or "mnist-rot"]
-    sheets = []
+    found = []
     for name in names:
         options: dict[str, Any] = {"source": source, "archive": archive, "transpose": transpose}
         if dataset == "all" and source not in DATASETS[name].sources:
             options = {}
         with session.progress(f"preparing {name if source in source_names() else source}") as progress:
             prepared = prepare(session.data_dir, name, seed=seed, force=force, progress=progress, **options)
-        sheets.append(_sheet(session, prepared))
+        found.append(_describe(session, prepared))
     if as_json:
-        emit_json({"datasets": sheets} if dataset == "all" else sheets[0])
+        emit_json(PreparedSets(datasets=found) if dataset == "all" else found[0])
         return
-    for sheet in sheets:
-        click.echo(_as_text(sheet))
+    for data in found:
+        click.echo(_as_text(data))
 
 
-def _sheet(session: Session, prepared: Prepared) -> dict[str, Any]:
+def _describe(session: Session, prepared: Prepared) -> PreparedData:
     """Gather what is printed about one data set."""
     from thetarbm_cli.data.prepare import orientation_shares, summarise
+    from thetarbm_cli.outputs import PreparedData
     from thetarbm_cli.reporting.figures.images import find_or_write_preview
 
     with session.progress(f"orientations of {prepared.dataset}") as progress:
         shares = orientation_shares(prepared, progress)
-    return {
-        "dataset": prepared.dataset,
-        "source": prepared.source,
-        "seed": prepared.seed,
-        "path": str(prepared.path),
-        "sha256": prepared.sha256,
-        **summarise(prepared),
-        "orientations": shares,
-        "preview": str(find_or_write_preview(prepared)),
-        "cached": prepared.cached,
-    }
+    return PreparedData(
+        dataset=prepared.dataset,
+        source=prepared.source,
+        seed=prepared.seed,
+        path=str(prepared.path),
+        sha256=prepared.sha256,
+        **dict(summarise(prepared)),
+        orientations=shares,
+        preview=str(find_or_write_preview(prepared)),
+        cached=prepared.cached,
+    )
 
 
-def _as_text(sheet: dict[str, Any]) -> str:
-    """Lay the sheet out for people."""
-    step = 360 / len(sheet["orientations"])
-    lines = [f"{sheet['dataset']} ({sheet['source']}, seed {sheet['seed']}){', cached' if sheet['cached'] else ''}"]
+def _as_text(data: PreparedData) -> str:
+    """Lay a data set out for people."""
+    step = 360 / len(data.orientations)
+    lines = [f"{data.dataset} ({data.source}, seed {data.seed}){', cached' if data.cached else ''}"]
+    lines += [f"  {part:<13}{count:>6} images  {_classes_as_text(data.classes[part])}" for part, count in data.splits]
+    shares = "  ".join(f"{index * step:g}° {share:.1%}" for index, share in enumerate(data.orientations))
     lines += [
-        f"  {part:<13}{count:>6} images  {_classes_as_text(sheet['classes'][part])}"
-        for part, count in sheet["splits"].items()
-    ]
-    shares = "  ".join(f"{index * step:g}° {share:.1%}" for index, share in enumerate(sheet["orientations"]))
-    lines += [
-        f"  pixels       mean {sheet['pixel_mean']:.4f}, std {sheet['pixel_std']:.4f}",
+        f"  pixels       mean {data.pixel_mean:.4f}, std {data.pixel_std:.4f}",
         f"  orientations {shares}",
-        f"  sha256       {sheet['sha256']}",
-        f"  file         {sheet['path']}",
-        f"  preview      {sheet['preview']}",
+        f"  sha256       {data.sha256}",
+        f"  file         {data.path}",
+        f"  preview      {data.preview}",
     ]
     return "\n".join(lines)
 

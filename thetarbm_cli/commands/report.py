@@ -38,6 +38,7 @@ def command(
     that has records.
     """
     from thetarbm_cli import storage
+    from thetarbm_cli.outputs import Report
     from thetarbm_cli.reporting.html.content import gather, missing
     from thetarbm_cli.reporting.html.page import render_page
     from thetarbm_cli.reporting.html.pictures import draw_pictures
@@ -48,11 +49,12 @@ def command(
     path = out or session.results / _name(profile, source)
     page = render_page(content, pictures).encode()
     storage.write_bytes(path, page)
+    drawn = [picture.name for picture in pictures if picture.image is not None]
+    output = Report(path=str(path), bytes=len(page), figures=drawn, missing=missing(content, pictures))
     if as_json:
-        drawn = [picture.name for picture in pictures if picture.image is not None]
-        emit_json({"path": str(path), "bytes": len(page), "figures": drawn, "missing": missing(content, pictures)})
+        emit_json(output)
     else:
-        click.echo(path)
+        click.echo(output.path)
     for line in content.report.missing():
         session.say(line)
     for picture in pictures:

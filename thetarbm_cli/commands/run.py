@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,8 @@ from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.execution.local import Executor
-    from thetarbm_cli.experiments.execution.runner import Row, Step
+    from thetarbm_cli.experiments.execution.runner import Step
+    from thetarbm_cli.outputs import Run, SuiteRun
 
 
 @click.command("run")
@@ -78,7 +78,8 @@ def command(
     thetarbm run fashion
     """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli.experiments.execution.plan import choose_cells, make_plan
-    from thetarbm_cli.experiments.execution.runner import do_theory, pending, rows, steps
+    from thetarbm_cli.experiments.execution.runner import do_theory, final_states, pending, steps, theory_run
+    from thetarbm_cli.experiments.execution.theory import why_due
     from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
 
     executor = _executor(**where)
@@ -90,24 +91,22 @@ def command(
     for name in force:
         if not {cell.name for cell in choose_cells(cells, [name])} & {cell.name for cell in chosen}:
             raise InputError(f"--force {name} is not among the runs of this call: name it before the options as well")
-    with_theory = not names or "theory" in names
+    theory = suite.theory if not names or "theory" in names else None
     plan = make_plan(context, chosen, seeds=seeds, forced=force)
     due = pending(plan, retry_failed)
     if dry_run:
-        return _tell_due(
-            session, rows(plan, {}, retry_failed), as_json, _theory_due(session, suite.theory, with_theory)
-        )
+        reason = why_due(session.results, theory) if theory is not None else ""
+        runs = [theory_run("pending", reason)] if reason else []
+        return _print_due(session, _output(runs + final_states(plan, {}, retry_failed)), as_json)
     started = time.perf_counter()
     display = Display(session, len(due))
-    theory = do_theory(
-        session.results, suite.theory if with_theory else None, lambda why: session.say(f"theory: {why}")
-    )
+    checked = do_theory(session.results, theory, lambda why: session.say(f"theory: {why}"))
     finished = {}
     for step in steps(context, due, executor, keep_going, suite_identity(suite, suite_path)):
         finished[step.run] = step.outcome
         display(step)
-    table = ([theory] if theory else []) + rows(plan, finished, retry_failed)
-    return _tell_end(table, time.perf_counter() - started, as_json)
+    runs = ([checked] if checked else []) + final_states(plan, finished, retry_failed)
+    return _print_end(_output(runs, time.perf_counter() - started), as_json)
 
 
 def _executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder: bool) -> Executor:
@@ -161,40 +160,40 @@ def _left(step: Step, on_terminal: bool) -> str:
     return f", about {words} left"
 
 
-def _theory_due(session: Session, theory: Any, wanted: bool) -> str:
-    from thetarbm_cli.experiments.execution.theory import why_due
-
-    return why_due(session.results, theory) if wanted and theory is not None else ""
-
-
-def _tell_due(session: Session, table: list[Row], as_json: bool, theory: str) -> int:
-    from thetarbm_cli.experiments.execution.runner import Row
-
-    if theory:
-        table = [Row("theory", "theory", "theory", 0, "pending", theory), *table]
-    due = [row for row in table if row.state == "pending"]
+def _print_due(session: Session, output: Run, as_json: bool) -> int:
+    """Print what is to be done, and why."""
+    due = [run for run in output.runs if run.state == "pending"]
     if as_json:
-        emit_json(_sheet(table, 0.0))
+        emit_json(output)
     else:
-        for row in table:
-            if row.state != "cached":
-                click.echo(f"{row.cell} seed {row.seed}: {row.reason}")
-        session.say(f"{len(due)} runs to do, {sum(row.state == 'cached' for row in table)} done")
+        for run in output.runs:
+            if run.state != "cached":
+                click.echo(f"{run.cell} seed {run.seed}: {run.reason}")
+        session.say(f"{len(due)} runs to do, {output.cached} done")
     return EXIT_RUNS_MISSING if due else 0
 
 
-def _tell_end(table: list[Row], seconds: float, as_json: bool) -> int:
-    sheet = _sheet(table, seconds)
+def _print_end(output: Run, as_json: bool) -> int:
+    """Print how many runs ended in which way, and those that failed or were not started."""
+    unfinished = [run for run in output.runs if run.state in ("failed", "pending")]
     if as_json:
-        emit_json(sheet)
+        emit_json(output)
     else:
-        click.echo(f"{sheet['done']} done, {sheet['cached']} cached, {sheet['failed']} failed, {seconds:.0f} s")
-        for row in table:
-            if row.state in ("failed", "pending"):
-                click.echo(f"  {row.state}: {row.cell} seed {row.seed}: {row.reason}")
-    return EXIT_FAILED if sheet["failed"] or any(row.state == "pending" for row in table) else 0
+        click.echo(f"{output.done} done, {output.cached} cached, {output.failed} failed, {output.seconds:.0f} s")
+        for run in unfinished:
+            click.echo(f"  {run.state}: {run.cell} seed {run.seed}: {run.reason}")
+    return EXIT_FAILED if unfinished else 0
 
 
-def _sheet(table: list[Row], seconds: float) -> dict[str, Any]:
-    counts = {state: sum(row.state == state for row in table) for state in ("done", "cached", "failed")}
-    return {**counts, "seconds": round(seconds, 3), "runs": [asdict(row) for row in table]}
+def _output(runs: list[SuiteRun], seconds: float = 0.0) -> Run:
+    """Count the runs by their states."""
+    from thetarbm_cli.outputs import Run
+
+    states = [run.state for run in runs]
+    return Run(
+        done=states.count("done"),
+        cached=states.count("cached"),
+        failed=states.count("failed"),
+        seconds=round(seconds, 3),
+        runs=runs,
+    )

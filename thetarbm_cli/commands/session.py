@@ -16,6 +16,7 @@ import click
 if TYPE_CHECKING:
     from thetarbm_cli.backend import Backend
     from thetarbm_cli.experiments.runs.store import RunContext
+    from thetarbm_cli.outputs import Output
 
 Progress = Callable[[int, int], None]
 
@@ -113,6 +114,7 @@ class Session:
 pass_session = click.make_pass_decorator(Session)
 
 
-def emit_json(value: dict[str, Any]) -> None:
-    """Print one JSON object on stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+def emit_json(output: Output) -> None:
+    """Print the output of a command on stdout, without optional fields that nobody set."""
+    content = output.model_dump(mode="json", exclude_unset=True)
+    click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))

@@ -35,12 +35,12 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
     record = store.load(name)
     if record is None:
         raise InputError(f"the record of {name} in {store.path(name)} cannot be used; train it again")
-    summary = summarise(store, record, load_suite(suite_path, check_settings=False))
+    shown = summarise(store, record, load_suite(suite_path, check_settings=False))
     if as_json:
-        emit_json(summary)
+        emit_json(shown)
         return
     color = False if os.environ.get("NO_COLOR") else None
-    for section in to_sections(summary, unicode=_has_unicode()):
+    for section in to_sections(shown, unicode=_has_unicode()):
         label = click.style(f"{section.label:<{INDENT}}", bold=True, fg="red" if section.bad else None)
         for number, line in enumerate(section.lines):
             click.echo(f"{'' if number else label:<{INDENT}}{line}".rstrip(), color=color)

@@ -35,18 +35,19 @@ def command(
     """
     from thetarbm_cli.experiments.execution.plan import suite_status
     from thetarbm_cli.experiments.suite.loader import load_suite
+    from thetarbm_cli.outputs import Status
 
     suite = load_suite(suite_path)
     cells = suite_status(session.run_context(), session.results, suite, names, profile, seeds=seeds, source=source)
-    due = sum(cell["state"] != "done" for cell in cells)
+    output = Status(due=sum(cell.state != "done" for cell in cells), cells=cells)
     if not session.results.is_dir():
         session.say(f"the results folder {session.results} does not exist: nothing was run yet")
     if as_json:
-        emit_json({"due": due, "cells": cells})
+        emit_json(output)
     else:
-        width = max((len(cell["cell"]) for cell in cells), default=0)
+        width = max((len(cell.cell) for cell in cells), default=0)
         for cell in cells:
-            reason = f"  {cell['reason']}" if cell["reason"] else ""
-            click.echo(f"{cell['cell']:<{width}}  {cell['done']}/{cell['seeds']}  {cell['state']:<8}{reason}".rstrip())
-        session.say(f"{due} of {len(cells)} cells lack runs" if due else "all runs are done")
-    return EXIT_RUNS_MISSING if due else 0
+            reason = f"  {cell.reason}" if cell.reason else ""
+            click.echo(f"{cell.cell:<{width}}  {cell.done}/{cell.seeds}  {cell.state:<8}{reason}".rstrip())
+        session.say(f"{output.due} of {len(cells)} cells lack runs" if output.due else "all runs are done")
+    return EXIT_RUNS_MISSING if output.due else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,8 +14,9 @@ from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import TABLES
 
 if TYPE_CHECKING:
-    from thetarbm_cli.reporting.claims import Verdict
-    from thetarbm_cli.reporting.frame import Numbers, Value
+    from thetarbm_cli.outputs import Tables, TableValue, Verdict
+    from thetarbm_cli.reporting import claims
+    from thetarbm_cli.reporting.frame import Numbers
     from thetarbm_cli.reporting.tables import Report
 
 
@@ -71,7 +72,7 @@ def command(
             click.echo(f"{path} is not what the records give; {what_helps} writes it", err=True)
         return EXIT_FAILED if wrong else 0
     if as_json:
-        emit_json(_as_json(report))
+        emit_json(_output(report))
     else:
         _, to_text = FORMATS[form or "markdown"]
         click.echo("\n".join(to_text(each) for tables in report.tables.values() for each in tables), nl=False)
@@ -95,46 +96,52 @@ def _write(session: Session, files: dict[Path, str], folder: Path, *, wanted: bo
         session.say(f"printed only: {error}; --out writes the files elsewhere")
 
 
-def _as_json(report: Report) -> dict[str, Any]:
-    tables: dict[str, list[dict[str, Any]]] = {}
+def _output(report: Report) -> Tables:
+    """Gather every value of every table, and the verdicts."""
+    from thetarbm_cli.outputs import Tables, TableValue
+
+    tables: dict[str, list[TableValue]] = {}
     for source, built in report.tables.items():
         for table in built:
-            rows = tables.setdefault(table.name, [])
+            values = tables.setdefault(table.name, [])
             for value in table.values:
                 at = {axis: value.cell.at.get(axis) for axis in ("n", "p")} if table.name == "3" else {}
-                rows.append({**_value(value), **at, "source": source.name, "sha256": source.sha256})
-    return {"tables": tables, "verdicts": _verdicts(report.verdicts), "carried": _verdicts(report.carried)}
+                values.append(
+                    TableValue(
+                        model=value.cell.model,
+                        sparsity=value.cell.parameters.get("sparsity"),
+                        column=value.column,
+                        mean=value.mean,
+                        std=value.deviation,
+                        seeds=len(value.values),
+                        published=value.published,
+                        cell=value.cell.name,
+                        values=list(value.values),
+                        **at,
+                        source=source.name,
+                        sha256=source.sha256,
+                    )
+                )
+    return Tables(tables=tables, verdicts=_verdicts(report.verdicts), carried=_verdicts(report.carried))
 
 
-def _value(value: Value) -> dict[str, Any]:
-    return {
-        "model": value.cell.model,
-        "sparsity": value.cell.parameters.get("sparsity"),
-        "column": value.column,
-        "mean": value.mean,
-        "std": value.deviation,
-        "seeds": len(value.values),
-        "published": value.published,
-        "cell": value.cell.name,
-        "values": list(value.values),
-    }
+def _verdicts(evaluated: list[tuple[Numbers, list[claims.Verdict]]]) -> list[Verdict]:
+    from thetarbm_cli.outputs import Comparison, Verdict
 
-
-def _verdicts(evaluated: list[tuple[Numbers, list[Verdict]]]) -> list[dict[str, Any]]:
     return [
-        {
-            "source": numbers.source.name,
-            "claim": each.claim.name,
-            "text": each.claim.text,
-            "rule": each.rule,
-            "verdict": each.verdict,
-            "holds": sum(part.holds for part in each.parts),
-            "comparisons": len(each.parts),
-            "evidence": [
-                {"holds": part.holds, "words": part.words, "contradicted": part.contradicted} for part in each.parts
+        Verdict(
+            source=numbers.source.name,
+            claim=each.claim.name,
+            text=each.claim.text,
+            rule=each.rule,
+            verdict=each.verdict,
+            holds=sum(part.holds for part in each.parts),
+            comparisons=len(each.parts),
+            evidence=[
+                Comparison(holds=part.holds, words=part.words, contradicted=part.contradicted) for part in each.parts
             ],
-            "missing": each.missing,
-        }
+            missing=each.missing,
+        )
         for numbers, verdicts in evaluated
         for each in verdicts
     ]

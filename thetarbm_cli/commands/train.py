@@ -17,8 +17,10 @@ from thetarbm_cli.followup import command_line
 from thetarbm_cli.registry import DATASETS, GENERATED, MODELS, preset_names
 
 if TYPE_CHECKING:
+    from thetarbm_cli.experiments.runs.store import RunStore
     from thetarbm_cli.experiments.runs.training import TrainedRun
     from thetarbm_cli.models.contrastive_divergence import EpochRecord
+    from thetarbm_cli.outputs import Train
 
 
 @click.command("train")
@@ -132,10 +134,11 @@ def command(
         refuse_missing_images(context, resolved, seed, assigned.data, display.preparing)
         trained = train_run(context, resolved, seed, force=force, on_epoch=display, on_data=display.preparing)
     elapsed = time.perf_counter() - started
+    output = _output(context.store, trained)
     if as_json:
-        emit_json(_as_json(session, trained))
+        emit_json(output)
     else:
-        _show(session, trained, elapsed)
+        _show(output, elapsed)
 
 
 def _is_given(name: str) -> bool:
@@ -193,34 +196,34 @@ class EpochDisplay:
         click.echo(f"\r{line}  " if self.on_terminal else line, err=True, nl=not self.on_terminal)
 
 
-def _as_json(session: Session, trained: TrainedRun) -> dict[str, Any]:
+def _output(store: RunStore, trained: TrainedRun) -> Train:
+    """Gather what is printed about a run."""
+    from thetarbm_cli.outputs import Train, TrainSettings
+
     record = trained.record
     last = record.history[-1] if record.history else {}
-    store = session.run_context().store
-    return {
-        "run": record.run,
-        "model": record.settings.model,
-        "settings": {**record.settings.model_dump(mode="json"), "parameters": record.parameters},
-        "seed": record.seed,
-        "cached": trained.cached,
-        "path": str(store.path(record.run)),
-        "weights": str(store.weights_path(record.run)),
-        "epochs": len(record.history),
-        "seconds": record.timings["train_seconds"],
-        "reconstruction_error": last.get("reconstruction_error"),
-        "mean_activation": last.get("mean_activation"),
-    }
+    return Train(
+        run=record.run,
+        model=record.settings.model,
+        settings=TrainSettings(**{**record.settings.model_dump(mode="json"), "parameters": record.parameters}),
+        seed=record.seed,
+        cached=trained.cached,
+        path=str(store.path(record.run)),
+        weights=str(store.weights_path(record.run)),
+        epochs=len(record.history),
+        seconds=record.timings["train_seconds"],
+        reconstruction_error=last.get("reconstruction_error"),
+        mean_activation=last.get("mean_activation"),
+    )
 
 
-def _show(session: Session, trained: TrainedRun, elapsed: float) -> None:
-    record = trained.record
-    how = "cached" if trained.cached else f"trained in {elapsed:.1f} s"
-    click.echo(f"run       {record.run} ({how})")
-    click.echo(f"path      {session.run_context().store.path(record.run)}")
-    if record.history:
-        last = record.history[-1]
+def _show(output: Train, elapsed: float) -> None:
+    how = "cached" if output.cached else f"trained in {elapsed:.1f} s"
+    click.echo(f"run       {output.run} ({how})")
+    click.echo(f"path      {output.path}")
+    if output.reconstruction_error is not None:
         click.echo(
-            f"epochs    {len(record.history)}, reconstruction error {last['reconstruction_error']:.4f}, "
-            f"mean activation {last['mean_activation']:.3f}"
+            f"epochs    {output.epochs}, reconstruction error {output.reconstruction_error:.4f}, "
+            f"mean activation {output.mean_activation:.3f}"
         )
-    click.echo(f"evaluate  {command_line('evaluate', record.run)}")
+    click.echo(f"evaluate  {command_line('evaluate', output.run)}")

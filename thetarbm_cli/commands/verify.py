@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +10,7 @@ from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_
 from thetarbm_cli.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
-    from thetarbm_cli.measures.theory import Check
+    from thetarbm_cli.outputs import Check
 
 
 @click.command("verify")
@@ -27,14 +26,15 @@ def command(session: Session, rotations: int, size: int, as_json: bool) -> int:
     """
     from thetarbm_cli.data.sources.mnist import sample_digits
     from thetarbm_cli.measures.theory import verify
+    from thetarbm_cli.outputs import Verify
 
     checks = verify(sample_digits(1000, size), rotations=rotations, on_check=None if as_json else _show)
-    passed = all(check.passed for check in checks)
+    output = Verify(passed=all(check.passed for check in checks), checks=checks)
     if as_json:
-        emit_json({"passed": passed, "checks": [asdict(check) for check in checks]})
+        emit_json(output)
     else:
-        click.echo("every exact claim holds" if passed else "an exact claim fails")
-    return 0 if passed else EXIT_FAILED
+        click.echo("every exact claim holds" if output.passed else "an exact claim fails")
+    return 0 if output.passed else EXIT_FAILED
 
 
 def _show(check: Check) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import write_arrays
@@ -24,6 +25,7 @@ from thetarbm_cli.data.recipes import Progress, Recipe, Request, as_unit_floats
 from thetarbm_cli.data.splits import PARTS, PartName, balanced_choice
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
+from thetarbm_cli.outputs import ImageSummary, PreparedFile, Splits
 from thetarbm_cli.registry import DATASETS, USER_IMAGES, load_target, source_names
 
 TRANSPOSE = ("auto", "yes", "no")
@@ -201,7 +203,7 @@ class _File:
             "sha256": storage.sha256_of_file(self.path),
         }
         prepared = _in_memory(self.path, arrays, sidecar, cached=False)
-        write_sidecar(self.path, {**sidecar, "summary": summarise(prepared)})
+        write_sidecar(self.path, {**sidecar, "summary": summarise(prepared).model_dump()})
         return prepared
 
 
@@ -277,46 +279,29 @@ def prepared_checksum(data_dir: Path, dataset: str, source: str, *, seed: int = 
     return str(sidecar["sha256"]) if fits and file.path.is_file() else None
 
 
-def list_prepared(data_dir: Path) -> list[dict[str, Any]]:
-    """List what is prepared in a folder, from the sidecars alone.
-
-    Returns
-    -------
-    list of dict
-        ``dataset``, ``source``, ``seed``, ``path``, ``sha256`` and ``splits`` of each file, sorted by path.
-    """
-    entries = []
+def list_prepared(data_dir: Path) -> list[PreparedFile]:
+    """List what is prepared in a folder, sorted by path, from the sidecars alone."""
+    files = []
     for target in sorted(data_dir.glob("*.npz")):
         try:
             sidecar = read_sidecar(target)
-        except UnusableError:
+            content = {**sidecar, "path": str(target), "splits": sidecar["summary"].get("splits")}
+            files.append(PreparedFile.model_validate(content))
+        except (UnusableError, ValidationError):
             continue
-        entry = {name: sidecar[name] for name in ("dataset", "source", "seed", "sha256")}
-        entries.append({**entry, "path": str(target), "splits": sidecar["summary"].get("splits", {})})
-    return entries
+    return files
 
 
-def summarise(prepared: Prepared) -> dict[str, Any]:
-    """Count parts and classes, and average the pixels.
-
-    Returns
-    -------
-    dict
-        ``splits`` {part: images}; ``classes`` {part: {class as text: images}}; ``pixel_mean`` and
-        ``pixel_std`` over all pixels, in [0, 1].
-    """
+def summarise(prepared: Prepared) -> ImageSummary:
+    """Count parts and classes, and average the pixels."""
     labels, split = prepared.labels, prepared.split
     classes: dict[str, dict[str, int]] = {}
     for name, number in PARTS.items():
         values, counts = np.unique(labels[split == number], return_counts=True)
         classes[name] = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
     mean, std = _pixel_statistics(prepared.images)
-    return {
-        "splits": {name: int((split == number).sum()) for name, number in PARTS.items()},
-        "classes": classes,
-        "pixel_mean": mean,
-        "pixel_std": std,
-    }
+    splits = Splits(**{name: int((split == number).sum()) for name, number in PARTS.items()})
+    return ImageSummary(splits=splits, classes=classes, pixel_mean=mean, pixel_std=std)
 
 
 def _pixel_statistics(images: NDArray[np.generic]) -> tuple[float, float]:

@@ -8,7 +8,6 @@ far the paper's assumption is from its practice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_operators
 from thetarbm_cli.measures.gamma import GammaAccumulator
 from thetarbm_cli.models import ThetaRBM
+from thetarbm_cli.outputs import Check
 
 EXACT = "permutation"
 ORTHOGONAL = "T orthogonal: max |T T' - I|"
@@ -31,18 +31,6 @@ HIDDEN, UPDATES, BATCH, TESTED = 100, 50, 100, 1000
 # Half the paper's rate: with nearest-pixel rotations the full form diverges at 0.01, as nothing pulls back what
 # the turned gradients of other slices add to a slice.
 RATE = 0.005
-
-
-@dataclass(frozen=True)
-class Check:
-    """One claim under one kind of rotation; `passed` is about exact claims only."""
-
-    name: str
-    rotation: str
-    value: float
-    tolerance: float | None
-    exact: bool
-    passed: bool
 
 
 def verify(
@@ -63,7 +51,8 @@ def verify(
         for name, value in _claims(images, size, rotations, kind):
             exact = kind == EXACT
             tolerance = TOLERANCES[name] if exact else None
-            check = Check(name, kind, value, tolerance, exact, tolerance is None or value <= tolerance)
+            passed = tolerance is None or value <= tolerance
+            check = Check(name=name, rotation=kind, value=value, tolerance=tolerance, exact=exact, passed=passed)
             checks.append(check)
             if on_check is not None:
                 on_check(check)

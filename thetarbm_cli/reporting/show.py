@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from thetarbm_cli.experiments.runs.loading import retrain_command
 from thetarbm_cli.experiments.runs.record import Measured, MetricsPart, RunRecord
@@ -28,11 +28,11 @@ from thetarbm_cli.outcomes import (
     split_column,
     variants_of,
 )
+from thetarbm_cli.outputs import Show, ShownFile, ShownNumber
 
 SHOWN = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
 CURVES = {"reconstruction_error": "reconstruction error", "mean_activation": "mean activation"}
 TIMINGS = {"train_seconds": "training", "checkpoint_seconds": "checkpoints", "evaluate_seconds": "measuring"}
-THERE, MISSING, DAMAGED = "there", "missing", "damaged"
 
 # Columns of the terminal, of a label, of the name of a curve, and of the curve: the paper's profile has 30 epochs.
 WIDTH, INDENT, CURVE_INDENT, WIDEST_CURVE = 80, 12, 21, 30
@@ -42,51 +42,51 @@ ASCII = ".:-=+*#@"
 PLAIN = {"γ": "gamma", "θ": "theta", "→": "->", "…": "...", "—": "-", "Δ": "delta"}
 
 # Makes text such that the terminal can show it.
-Show = Callable[[str], str]
+Printable = Callable[[str], str]
 
 
-def summarise(store: RunStore, record: RunRecord, suite: Suite) -> dict[str, Any]:
-    """Gather what ``show --json`` prints about a run."""
+def summarise(store: RunStore, record: RunRecord, suite: Suite) -> Show:
+    """Gather what is shown about a run."""
     settings, metrics = record.settings, record.metrics or MetricsPart()
     cells = cells_of(record, suite)
     folder = store.path(record.run)
-    return {
-        "run": record.run,
-        "model": settings.model,
-        "state": record.state,
-        "error": record.error,
-        "algorithm": record.algorithm,
-        "current": record.algorithm == ALGORITHM,
-        "seed": record.seed,
-        "settings": settings.parameters,
-        "perturbation": settings.perturbation.model_dump() if settings.perturbation else None,
-        "svm": settings.svm.model_dump(exclude_defaults=True),
-        "data": {
+    return Show(
+        run=record.run,
+        model=settings.model,
+        state=record.state,
+        error=record.error,
+        algorithm=record.algorithm,
+        current=record.algorithm == ALGORITHM,
+        seed=record.seed,
+        settings=settings.parameters,
+        perturbation=settings.perturbation.model_dump() if settings.perturbation else None,
+        svm=settings.svm.model_dump(exclude_defaults=True),
+        data={
             **record.data,
             "protocol": settings.data.protocol,
             "seed": settings.data.seed,
             "images": {name: getattr(settings.data, name) for name in ("train", "valid", "test")},
         },
-        "cells": list(dict.fromkeys([*(f"{cell.name}@{cell.profile}" for cell in cells), *record.cells])),
-        "metrics": [_number(number, cells) for number in metrics.numbers() if number.measure in SHOWN],
-        "dead_units": metrics.gamma.test.dead_units if metrics.gamma and metrics.gamma.test else None,
-        "grid_search": metrics.grid_search.model_dump() if metrics.grid_search else None,
-        "epochs": len(record.history),
-        "history": {curve: [epoch[curve] for epoch in record.history if curve in epoch] for curve in CURVES},
-        "timings": record.timings,
-        "peak_memory_megabytes": record.peak_memory_megabytes,
-        "environment": record.environment,
-        "path": str(folder),
+        cells=list(dict.fromkeys([*(f"{cell.name}@{cell.profile}" for cell in cells), *record.cells])),
+        metrics=[_number(number, cells) for number in metrics.numbers() if number.measure in SHOWN],
+        dead_units=metrics.gamma.test.dead_units if metrics.gamma and metrics.gamma.test else None,
+        grid_search=metrics.grid_search,
+        epochs=len(record.history),
+        history={curve: [epoch[curve] for epoch in record.history if curve in epoch] for curve in CURVES},
+        timings=record.timings,
+        peak_memory_megabytes=record.peak_memory_megabytes,
+        environment=record.environment,
+        path=str(folder),
         # Without locks and what is half written.
-        "files": [
-            {"name": path.name, "bytes": path.stat().st_size}
+        files=[
+            ShownFile(name=path.name, bytes=path.stat().st_size)
             for path in sorted(folder.iterdir())
             if path.is_file() and not path.name.startswith(".") and path.suffix != ".lock"
         ],
-        "weights": _state_of_weights(store, record),
-        "train_command": retrain_command(record),
-        "evaluate_command": command_line("evaluate", record.run),
-    }
+        weights=_state_of_weights(store, record),
+        train_command=retrain_command(record),
+        evaluate_command=command_line("evaluate", record.run),
+    )
 
 
 def cells_of(record: RunRecord, suite: Suite) -> list[Cell]:
@@ -97,30 +97,31 @@ def cells_of(record: RunRecord, suite: Suite) -> list[Cell]:
     return [cell for cell in cells if cell.fits(record, any_source=True)]
 
 
-def _number(number: Measured, cells: list[Cell]) -> dict[str, Any]:
+def _number(number: Measured, cells: list[Cell]) -> ShownNumber:
     """Compare a measured number with the paper's, each with the digits that it has in the tables."""
     digits = MEASURES[number.measure].digits
-    shown = {"column": column_name(number.measure, number.variant), "value": number.value, "digits": digits}
     cell = next((cell for cell in cells if number.measure in cell.published), None)
-    if cell is None:
-        return shown | dict.fromkeys(("published", "published_digits", "difference", "cell"))
-    published = cell.published[number.measure]
-    return shown | {
-        "published": published,
-        "published_digits": min((TABLES[table].published_digits or digits for table in cell.tables), default=None),
-        "difference": round(number.value - published, 6),
-        "cell": cell.name,
-    }
+    published = cell.published[number.measure] if cell else None
+    tables = cell.tables if cell else ()
+    return ShownNumber(
+        column=column_name(number.measure, number.variant),
+        value=number.value,
+        digits=digits,
+        published=published,
+        published_digits=min((TABLES[table].published_digits or digits for table in tables), default=None),
+        difference=None if published is None else round(number.value - published, 6),
+        cell=cell.name if cell else None,
+    )
 
 
-def _state_of_weights(store: RunStore, record: RunRecord) -> str:
+def _state_of_weights(store: RunStore, record: RunRecord) -> Literal["there", "missing", "damaged"]:
     try:
         store.verify_weights(record)
     except FileNotFoundError:
-        return MISSING
+        return "missing"
     except (OSError, ValueError):
-        return DAMAGED
-    return THERE
+        return "damaged"
+    return "there"
 
 
 @dataclass
@@ -132,51 +133,51 @@ class Section:
     bad: bool = False
 
 
-def to_sections(summary: dict[str, Any], *, unicode: bool = True) -> list[Section]:
-    """Lay a summary out in lines that are, with a label before them, no wider than 80 columns.
+def to_sections(run: Show, *, unicode: bool = True) -> list[Section]:
+    """Lay a run out in lines that are, with a label before them, no wider than 80 columns.
 
     Parameters
     ----------
-    summary : dict
+    run : Show
         As `summarise` gives it.
     unicode : bool
         Whether the terminal has more than ASCII.
     """
     show = _printable if unicode else _ascii
     return [
-        Section("run", [f"{summary['run']} ({summary['state']})"]),
-        *_problems(summary, show),
-        Section("model", [f"{summary['model']}, seed {summary['seed']}"]),
-        Section("settings", _wrap(show(_settings(summary)))),
-        Section("data", _wrap(show(_data(summary["data"])))),
-        Section("cells", _cells(summary["cells"]) or ["none: it is in no table of the suite"]),
-        Section("metrics", _metrics(summary, show)),
-        Section("history", _history(summary, show, BLOCKS if unicode else ASCII)),
-        Section("timings", _wrap(_timings(summary))),
-        Section("made with", _wrap(show(_environment(summary["environment"])))),
-        Section("files", [show(line) for line in _files(summary)]),
+        Section("run", [f"{run.run} ({run.state})"]),
+        *_problems(run, show),
+        Section("model", [f"{run.model}, seed {run.seed}"]),
+        Section("settings", _wrap(show(_settings(run)))),
+        Section("data", _wrap(show(_data(run.data)))),
+        Section("cells", _cells(run.cells) or ["none: it is in no table of the suite"]),
+        Section("metrics", _metrics(run, show)),
+        Section("history", _history(run, show, BLOCKS if unicode else ASCII)),
+        Section("timings", _wrap(_timings(run))),
+        Section("made with", _wrap(show(_environment(run.environment)))),
+        Section("files", [show(line) for line in _files(run)]),
     ]
 
 
-def _problems(summary: dict[str, Any], show: Show) -> list[Section]:
+def _problems(run: Show, show: Printable) -> list[Section]:
     """Say what is wrong with the run, and what to do."""
-    error, again = summary["error"], [show(line) for line in _command(summary["train_command"])]
-    if summary["state"] == "failed":
+    error, again = run.error, [show(line) for line in _command(run.train_command)]
+    if run.state == "failed":
         return [Section("failed", [*_wrap(show(f"{error}; try again with")), *again], bad=True)]
     found = []
     if error:
         found.append(Section("failed", _wrap(show(f"when it was measured: {error}")), bad=True))
-    if not summary["current"]:
-        text = f"made by version {summary['algorithm']} of the algorithm, which is not this one's; train it again with"
+    if not run.current:
+        text = f"made by version {run.algorithm} of the algorithm, which is not this one's; train it again with"
         found.append(Section("stale", [*_wrap(text), *again], bad=True))
     return found
 
 
-def _settings(summary: dict[str, Any]) -> str:
+def _settings(run: Show) -> str:
     given = {
-        **summary["settings"],
-        **{f"perturbation.{name}": value for name, value in (summary["perturbation"] or {}).items()},
-        **{f"svm.{name}": value for name, value in summary["svm"].items()},
+        **run.settings,
+        **{f"perturbation.{name}": value for name, value in (run.perturbation or {}).items()},
+        **{f"svm.{name}": value for name, value in run.svm.items()},
     }
     return ", ".join(f"{name} {_value(value)}" for name, value in given.items()) or "all as by default"
 
@@ -204,46 +205,46 @@ def _cells(names: list[str]) -> list[str]:
     return lines
 
 
-def _metrics(summary: dict[str, Any], show: Show) -> list[str]:
-    if not summary["metrics"]:
-        if summary["state"] == "failed":
+def _metrics(run: Show, show: Printable) -> list[str]:
+    if not run.metrics:
+        if run.state == "failed":
             return []
-        return ["none yet; this measures it:", *_command(summary["evaluate_command"])]
-    twice = any(split_column(number["column"])[1] != DEFAULT for number in summary["metrics"])
+        return ["none yet; this measures it:", *_command(run.evaluate_command)]
+    twice = any(split_column(number.column)[1] != DEFAULT for number in run.metrics)
     lines = []
-    for number in summary["metrics"]:
-        measure, variant = split_column(number["column"])
+    for number in run.metrics:
+        measure, variant = split_column(number.column)
         name = show(MEASURES[measure].label) + (dict(variants_of("orbm"))[variant] if twice else "")
         unit = " %" if MEASURES[measure].unit == "%" else ""
-        line = f"{name:<24}{number['value']:>7.{number['digits']}f}{unit:<2}"
-        if number["published"] is not None:
-            published = f"{number['published']:.{number['published_digits']}f}{unit}"
-            line += f"   paper {published:<8} {number['difference']:+.{number['digits']}f}"
+        line = f"{name:<24}{number.value:>7.{number.digits}f}{unit:<2}"
+        if number.published is not None:
+            published = f"{number.published:.{number.published_digits}f}{unit}"
+            line += f"   paper {published:<8} {number.difference:+.{number.digits}f}"
         lines.append(line.rstrip())
-    if summary["dead_units"]:
-        lines.append(show(f"{summary['dead_units']} dead units are left out of γ"))
-    if found := summary["grid_search"]:
-        chosen = f"grid search: C = {found['C']:g}, γ = {found['gamma']:g}"
-        lines.append(show(f"{chosen}, test error {found['test_error_percent']:.2f} %"))
+    if run.dead_units:
+        lines.append(show(f"{run.dead_units} dead units are left out of γ"))
+    if found := run.grid_search:
+        chosen = f"grid search: C = {found.C:g}, γ = {found.gamma:g}"
+        lines.append(show(f"{chosen}, test error {found.test_error_percent:.2f} %"))
     return lines
 
 
-def _history(summary: dict[str, Any], show: Show, levels: str) -> list[str]:
-    epochs = summary["epochs"]
+def _history(run: Show, show: Printable, levels: str) -> list[str]:
+    epochs = run.epochs
     if not epochs:
         return ["none: nothing was learned"]
     lines = [f"{epochs} epoch{'' if epochs == 1 else 's'}"]
     for curve, name in CURVES.items():
-        if values := summary["history"][curve]:
+        if values := run.history[curve]:
             ends = show(f"  {values[0]:.4g} → {values[-1]:.4g}")
             width = min(WIDEST_CURVE, WIDTH - INDENT - CURVE_INDENT - len(ends))
             lines.append(f"{name:<{CURVE_INDENT}}{sparkline(values, width, levels)}{ends}")
     return lines
 
 
-def _timings(summary: dict[str, Any]) -> str:
-    words = [f"{TIMINGS.get(name, name)} {_seconds(seconds)}" for name, seconds in summary["timings"].items()]
-    return ", ".join([*words, f"peak memory {summary['peak_memory_megabytes']:.0f} MB"])
+def _timings(run: Show) -> str:
+    words = [f"{TIMINGS.get(name, name)} {_seconds(seconds)}" for name, seconds in run.timings.items()]
+    return ", ".join([*words, f"peak memory {run.peak_memory_megabytes:.0f} MB"])
 
 
 def _environment(environment: dict[str, Any]) -> str:
@@ -256,10 +257,10 @@ def _environment(environment: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _files(summary: dict[str, Any]) -> list[str]:
-    lines = [summary["path"], *(f"{file['name']:<16}{_bytes(file['bytes']):>9}" for file in summary["files"])]
-    if summary["weights"] != THERE and summary["state"] == "done":
-        lines += [f"weights.npz is {summary['weights']}; this makes it:", *_command(summary["train_command"])]
+def _files(run: Show) -> list[str]:
+    lines = [run.path, *(f"{file.name:<16}{_bytes(file.bytes):>9}" for file in run.files)]
+    if run.weights != "there" and run.state == "done":
+        lines += [f"weights.npz is {run.weights}; this makes it:", *_command(run.train_command)]
     return lines
 
 

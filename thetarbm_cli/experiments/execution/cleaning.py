@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
@@ -11,21 +10,7 @@ from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Suite
-
-
-@dataclass(frozen=True)
-class Removal:
-    """A folder or file that may go, and why."""
-
-    run: str
-    path: Path
-    reason: str
-
-    @property
-    def bytes(self) -> int:
-        """How much room it takes."""
-        files = self.path.rglob("*") if self.path.is_dir() else [self.path]
-        return sum(file.stat().st_size for file in files if file.is_file())
+from thetarbm_cli.outputs import Removal
 
 
 def stale_runs(context: RunContext, suite: Suite, identity: SuitePart) -> list[Removal]:
@@ -41,7 +26,7 @@ def stale_runs(context: RunContext, suite: Suite, identity: SuitePart) -> list[R
             continue
         reason = _why_stale(record, any(cell.fits(record, any_source=True) for cell in cells))
         if reason and not context.store.is_held(record.run):
-            found.append(Removal(record.run, context.store.path(record.run), reason))
+            found.append(_removal(record.run, context.store.path(record.run), reason))
     return found
 
 
@@ -51,20 +36,28 @@ def all_weights(context: RunContext) -> list[Removal]:
     for record in context.store.load_all():
         path = context.store.weights_path(record.run)
         if record.metrics and path.is_file() and not context.store.is_held(record.run):
-            found.append(Removal(record.run, path, "weights of a measured run"))
+            found.append(_removal(record.run, path, "weights of a measured run"))
     return found
 
 
 def remove(removals: list[Removal]) -> None:
     """Remove them."""
     for removal in removals:
+        path = Path(removal.path)
         try:
-            if removal.path.is_dir():
-                shutil.rmtree(removal.path)
+            if path.is_dir():
+                shutil.rmtree(path)
             else:
-                removal.path.unlink(missing_ok=True)
+                path.unlink(missing_ok=True)
         except OSError as error:
-            raise ThetaRBMError(f"cannot remove {removal.path}: {error.strerror}") from error
+            raise ThetaRBMError(f"cannot remove {path}: {error.strerror}") from error
+
+
+def _removal(run: str, path: Path, reason: str) -> Removal:
+    """Say what may go, why, and how much room it takes."""
+    files = path.rglob("*") if path.is_dir() else [path]
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    return Removal(run=run, path=str(path), reason=reason, bytes=size)
 
 
 def _why_stale(record: RunRecord, wanted: bool) -> str:

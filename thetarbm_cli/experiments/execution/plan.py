@@ -21,6 +21,7 @@ from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.outputs import SuiteCell
 
 State = Literal["done", "missing", "failed", "stale", "running"]
 
@@ -249,8 +250,8 @@ def suite_status(
     *,
     seeds: int | None = None,
     source: str | None = None,
-) -> list[dict[str, Any]]:
-    """Each cell as ``status --json`` tells it."""
+) -> list[SuiteCell]:
+    """List the cells with the worst state of their runs."""
     wanted = [name for name in names if name != theory.NAME]
     cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
     plan = make_plan(context, cells, seeds=seeds)
@@ -261,24 +262,25 @@ def suite_status(
         runs = [run for run in plan if cell.name in run.cells]
         worst = min(runs, key=lambda run: ORDER.index(run.state))
         table.append(
-            {
-                "experiment": cell.experiment,
-                "cell": cell.name,
-                "seeds": len(runs),
-                "done": sum(run.state == "done" for run in runs),
-                "state": worst.state,
-                "reason": _reason(runs, worst),
-            }
+            SuiteCell(
+                experiment=cell.experiment,
+                cell=cell.name,
+                seeds=len(runs),
+                done=sum(run.state == "done" for run in runs),
+                state=worst.state,
+                reason=_reason(runs, worst),
+            )
         )
     return table
 
 
-def _theory(results: Path, suite: Suite) -> dict[str, Any]:
+def _theory(results: Path, suite: Suite) -> SuiteCell:
     assert suite.theory is not None
     reason = theory.why_due(results, suite.theory)
-    state = "done" if not reason else "missing" if reason == "never run" else "stale"
-    cell = {"experiment": theory.NAME, "cell": theory.NAME, "seeds": 1, "done": int(not reason)}
-    return {**cell, "state": state, "reason": reason}
+    state: State = "done" if not reason else "missing" if reason == "never run" else "stale"
+    return SuiteCell(
+        experiment=theory.NAME, cell=theory.NAME, seeds=1, done=int(not reason), state=state, reason=reason
+    )
 
 
 def _reason(runs: list[PlannedRun], worst: PlannedRun) -> str:

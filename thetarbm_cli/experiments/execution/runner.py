@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.execution.job import Job, Outcome
@@ -14,6 +15,7 @@ from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.record import SuitePart
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Theory
+from thetarbm_cli.outputs import SuiteRun
 
 RETRY = "--retry-failed tries it again"
 
@@ -27,18 +29,6 @@ class Step:
     done: int
     total: int
     seconds_left: float
-
-
-@dataclass(frozen=True)
-class Row:
-    """How one run of the plan stands at the end, as ``run --json`` tells it."""
-
-    run: str | None
-    experiment: str
-    cell: str
-    seed: int
-    state: str
-    reason: str
 
 
 def pending(plan: list[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
@@ -57,7 +47,7 @@ def steps(
         yield Step(by_job[job], outcome, number, len(runs), left)
 
 
-def do_theory(results: Path, wanted: Theory | None, on_start: Callable[[str], None]) -> Row | None:
+def do_theory(results: Path, wanted: Theory | None, on_start: Callable[[str], None]) -> SuiteRun | None:
     """Record the numerical checks if they are due."""
     if wanted is None:
         return None
@@ -65,15 +55,20 @@ def do_theory(results: Path, wanted: Theory | None, on_start: Callable[[str], No
     if reason:
         on_start(reason)
         theory.check_theory(results, wanted)
-    return Row(theory.NAME, theory.NAME, theory.NAME, 0, "done" if reason else "cached", reason)
+    return theory_run("done" if reason else "cached", reason)
 
 
-def rows(plan: list[PlannedRun], finished: dict[PlannedRun, Outcome], retry_failed: bool) -> list[Row]:
-    """How every run of the plan stands after `finished`."""
-    table = []
+def theory_run(state: Literal["done", "cached", "pending"], reason: str) -> SuiteRun:
+    """List the numerical checks among the runs."""
+    return SuiteRun(run=theory.NAME, experiment=theory.NAME, cell=theory.NAME, seed=0, state=state, reason=reason)
+
+
+def final_states(plan: list[PlannedRun], finished: dict[PlannedRun, Outcome], retry_failed: bool) -> list[SuiteRun]:
+    """List every run of the plan with its state after those that are `finished`."""
+    runs = []
     for run in plan:
         outcome = finished.get(run)
-        state: str
+        state: Literal["done", "cached", "failed", "pending"]
         name = (outcome.run if outcome else None) or run.run
         if outcome is not None:
             state, reason = outcome.state, outcome.error or run.reason
@@ -83,5 +78,7 @@ def rows(plan: list[PlannedRun], finished: dict[PlannedRun, Outcome], retry_fail
             state, reason = "failed", f"{run.reason}; {RETRY}"
         else:
             state, reason = "pending", run.reason
-        table.append(Row(name, run.experiment, run.cells[0], run.seed, state, reason))
-    return table
+        runs.append(
+            SuiteRun(run=name, experiment=run.experiment, cell=run.cells[0], seed=run.seed, state=state, reason=reason)
+        )
+    return runs

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import asdict
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -76,6 +75,6 @@ def _check(results: Path, theory: Theory) -> None:
         algorithm=ALGORITHM,
         rotations=theory.rotations,
         size=theory.size,
-        checks=[CheckPart(**{**asdict(check), "value": float(check.value)}) for check in checks],
+        checks=[CheckPart(**dict(check)) for check in checks],
     )
     documents.write(results / f"{NAME}.json", record.model_dump(mode="json"))

@@ -32,6 +32,7 @@ from thetarbm_cli.measures.gamma import GammaScore, gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
 from thetarbm_cli.models import Model
 from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED, column_name
+from thetarbm_cli.outputs import EvaluatedRun
 
 GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
@@ -336,30 +337,29 @@ def _measure(target: EvaluationTarget, missing: MissingMeasures) -> dict[str, An
     return metrics
 
 
-def summary(record: RunRecord, cached: bool, offset: float = DEFAULT_OFFSET) -> dict[str, Any]:
-    """The main numbers of a measured run, as ``evaluate --json`` gives them."""
+def summary(record: RunRecord, cached: bool, offset: float = DEFAULT_OFFSET) -> EvaluatedRun:
+    """Gather the main numbers of a measured run."""
     metrics = record.metrics
     assert metrics is not None
     tested = metrics.score(offset, "test")
-    row: dict[str, Any] = {
-        "run": record.run,
-        "model": record.settings.model,
-        "sparsity": record.parameters.get("sparsity"),
-        "seed": record.seed,
+    found = EvaluatedRun(
+        run=record.run,
+        model=record.settings.model,
+        sparsity=record.settings.complete_parameters.get("sparsity"),
+        seed=record.seed,
         **_main_numbers(metrics, offset, DEFAULT),
-        "gamma_offset": offset,
-        "dead_units": tested.dead_units if tested else None,
-        "cached": cached,
-    }
-    if metrics.unaligned is not None:
-        row |= _main_numbers(metrics.unaligned, offset, NOT_ALIGNED)
+        **({} if metrics.unaligned is None else _main_numbers(metrics.unaligned, offset, NOT_ALIGNED)),
+        gamma_offset=offset,
+        dead_units=tested.dead_units if tested else None,
+        cached=cached,
+    )
     if metrics.grid_search is not None:
-        row["grid_search"] = metrics.grid_search.model_dump()
-    return row
+        found.grid_search = metrics.grid_search
+    return found
 
 
-def _main_numbers(measured: MeasuredPart, offset: float, variant: str) -> dict[str, float | None]:
-    """The error, and γ for one Δ, under the names that JSON outputs have."""
+def _main_numbers(measured: MeasuredPart, offset: float, variant: str) -> dict[str, Any]:
+    """Gather the error, and γ for one Δ, under the names that JSON outputs have."""
     assert measured.svm is not None
     train, test = (measured.score(offset, role) for role in ("train", "test"))
     return {

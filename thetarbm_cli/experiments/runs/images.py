@@ -112,17 +112,15 @@ def prepared_copy(data_dir: Path, settings: DataSettings, sha256: str | None = N
     copies = [
         entry
         for entry in list_prepared(data_dir)
-        if entry["source"] not in source_names()
+        if entry.source not in source_names()
         and (
-            entry["sha256"] == sha256
-            if sha256
-            else (Path(entry["source"]).name, entry["seed"]) == (source.name, settings.seed)
+            entry.sha256 == sha256 if sha256 else (Path(entry.source).name, entry.seed) == (source.name, settings.seed)
         )
     ]
-    if len({entry["sha256"] for entry in copies}) > 1:
-        found = ", ".join(entry["path"] for entry in copies)
+    if len({entry.sha256 for entry in copies}) > 1:
+        found = ", ".join(entry.path for entry in copies)
         raise InputError(f"there is no file {source}, and several of this name were prepared ({found}): give its path")
-    return Path(copies[0]["path"]) if copies else None
+    return Path(copies[0].path) if copies else None
 
 
 def _load_copy(copy: Path, source: str) -> Prepared | None:
@@ -154,12 +152,12 @@ def require_images(data_dir: Path, settings: DataSettings) -> None:
 def described_data(data_dir: Path, settings: DataSettings) -> dict[str, dict[str, Any]] | None:
     """What a record says of the data, from what lies beside prepared files alone; None if it is not prepared here."""
     checksums = prepared_checksums(data_dir, settings)
-    entries = {entry["sha256"]: entry for entry in list_prepared(data_dir)}
+    entries = {entry.sha256: entry for entry in list_prepared(data_dir)}
     if checksums is None or not entries.keys() >= set(checksums.values()):
         return None
     found = {role: entries[checksum] for role, checksum in checksums.items()}
     return {
-        role: {"dataset": entry["dataset"], "source": _source_name(entry["source"]), "sha256": entry["sha256"]}
+        role: {"dataset": entry.dataset, "source": _source_name(entry.source), "sha256": entry.sha256}
         for role, entry in found.items()
     }
 

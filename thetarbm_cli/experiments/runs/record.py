@@ -27,13 +27,11 @@ from pydantic import (
 
 from thetarbm_cli.experiments.runs.settings import RunSettings
 from thetarbm_cli.outcomes import DEFAULT, ERROR, NOT_ALIGNED
+from thetarbm_cli.outputs import Check, Checksum, Count, Gamma, GridSearch, Percent, Seconds
 
 FORMAT = 1
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
-Percent = Annotated[float, Field(ge=0, le=100)]
-Count = Annotated[int, Field(ge=0)]
-Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 def _refuse_null(value: Any) -> Any:
@@ -134,19 +132,14 @@ class ClassificationPart(Part):
     classes: list[int] = []
 
 
-class SearchPart(Part):
+class SearchPart(Part, GridSearch):
     """What a grid search chose."""
-
-    C: Number
-    gamma: Number
-    validation_error_percent: Percent
-    test_error_percent: Percent
 
 
 class ScorePart(Part):
     """A γ-score; γ of dead units is null."""
 
-    mean: Number | None = None
+    mean: Gamma | None = None
     ratio_of_sums: Number | None = None
     bounded: Number | None = None
     dead_units: Count = 0
@@ -228,15 +221,8 @@ class MetricsPart(MeasuredPart):
         return next((each.value for each in self.numbers() if (each.measure, each.variant) == wanted), None)
 
 
-class CheckPart(Part):
+class CheckPart(Part, Check):
     """One numerical check of the paper's mathematics."""
-
-    name: str
-    rotation: str
-    value: Number
-    tolerance: Number | None
-    exact: bool
-    passed: bool
 
 
 def of_kind(kind: Any) -> AfterValidator:
@@ -286,7 +272,7 @@ class RunRecord(BaseModel):
     data: Annotated[dict[str, dict[str, Any]], of_kind(DataPart)]
     environment: Annotated[dict[str, Any], of_kind(EnvironmentPart)]
     history: Annotated[list[dict[str, float]], of_kind(list[EpochPart])]
-    timings: dict[str, Number]
+    timings: dict[str, Seconds]
     peak_memory_megabytes: Number
     weights_sha256: str | None = None
     metrics: MetricsPart | None = None

@@ -19,6 +19,7 @@ from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import find_suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import MEASURES, variants_of
+from thetarbm_cli.outputs import MissingPart
 from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.render import MISSING
@@ -259,16 +260,29 @@ def _words(value: Any) -> str:
     return {None: "none", True: "yes", False: "no"}[value] if value is None or isinstance(value, bool) else str(value)
 
 
-def missing(content: Content, pictures: Sequence[Picture]) -> list[dict[str, str]]:
+def missing(content: Content, pictures: Sequence[Picture]) -> list[MissingPart]:
     """List cells without a run, but for those that wait to be named, and figures that are not shown."""
-    table = []
-    for numbers in content.report.numbers:
-        for each in reruns(content, numbers):
-            if not each.runs and not each.cell.on_request:
-                what = {"kind": "cell", "name": each.cell.name, "source": numbers.source.name}
-                table.append({**what, "reason": "; ".join(each.failures) or "no run yet", "command": each.command})
-    for picture in pictures:
-        if picture.image is None:
-            what = {"kind": "figure", "name": picture.name, "source": picture.source.name}
-            table.append({**what, "reason": "; ".join(picture.missing), "command": picture.command})
-    return table
+    cells = [
+        MissingPart(
+            kind="cell",
+            name=each.cell.name,
+            source=numbers.source.name,
+            reason="; ".join(each.failures) or "no run yet",
+            command=each.command,
+        )
+        for numbers in content.report.numbers
+        for each in reruns(content, numbers)
+        if not each.runs and not each.cell.on_request
+    ]
+    figures = [
+        MissingPart(
+            kind="figure",
+            name=picture.name,
+            source=picture.source.name,
+            reason="; ".join(picture.missing),
+            command=picture.command,
+        )
+        for picture in pictures
+        if picture.image is None
+    ]
+    return cells + figures
