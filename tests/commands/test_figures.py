@@ -54,7 +54,7 @@ def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(
     assert done.err.splitlines() == [
         "drawing: done",
         f"warning: left out: table-3: no run with the numbers of Table 3 is recorded in {place}; "
-        f"{suggested} run perturbed/n=1,p=0.1 {options} makes it",
+        f"{suggested} run perturbed {options} makes it",
         "warning: left out: gamma-offset: the suite has no experiment with γ for several offsets Δ",
         "warning: left out: floor: the suite has no experiment with another standardisation floor",
         "warning: left out: orientation-estimators: the suite has no experiment with another estimator of the "
