@@ -74,10 +74,15 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
         if name not in assumptions:
             sys.exit(f"a page asks for the assumption {name!r}, which the suite does not have")
         taken = assumptions[name]
-        measured = f"\n\n**Measured.** {found}" if (found := evidence.of(name)) else ""
+        measured = f"\n\n**Measured.**{_gap(found)}{found}" if (found := evidence.of(name)) else ""
         return f"**Reading.** {taken.reading} **Why.** {taken.why}{measured}"
 
     return block
+
+
+def _gap(text: str) -> str:
+    """What separates a text from the words before it: a table stands by itself."""
+    return "\n\n" if text.startswith("|") else " "
 
 
 def main() -> int:

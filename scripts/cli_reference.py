@@ -52,7 +52,7 @@ suite. A value is JSON where it can be, a plain word else; `null` is none. The r
 COLUMNS = ("option", "default", "what it does")
 GLOBAL = ("option", "variable", "default", "what it does")
 # An option that this many commands have is described once.
-SHARED = 3
+SHARED = 2
 
 
 def reference() -> str:
@@ -75,8 +75,11 @@ def reference() -> str:
 
 def _command(name: str, command: click.Command, lines: dict[str, str], shared: set[str]) -> str:
     arguments = [parameter for parameter in command.params if isinstance(parameter, click.Argument)]
-    usage = " ".join(["thetarbm", name, "[OPTIONS]", *(_metavar(argument) for argument in arguments)])
-    parts = [f"## thetarbm {name}\n", f"```\n{usage}\n```\n", _prose(command)]
+    parts = [f"## thetarbm {name}\n"]
+    if arguments:
+        usage = " ".join(["thetarbm", name, "[OPTIONS]", *(_metavar(argument) for argument in arguments)])
+        parts.append(f"```\n{usage}\n```\n")
+    parts.append(_prose(command))
     own = [line for line in lines.values() if line not in shared]
     if own:
         parts.append(_table(COLUMNS, own))

@@ -60,9 +60,9 @@ def test_only_cells_with_runs_have_a_line_with_mean_deviation_and_published_valu
     history = [{"epoch": 1.0, "reconstruction_error": 1.0, "mean_activation": 0.125}]
     records = [measured("theta-full", seed, history=history) for seed in (0, 1)]
     (row,) = rows(evidence(*records).of("tensor"))
-    assert row == ["`theta-full`", "10.50 ± 0.71", "0.2500 ± 0.0000", "0.5000 ± 0.0000", "0.125", "2"]
+    assert row == ["`theta-full`", "10.50 ± 0.71", "0.5000 ± 0.0000", "0.125", "2"]
     both = rows(evidence(*records, measured("theta/sparsity=0.3")).of("tensor"))
-    assert both[0] == ["`theta/sparsity=0.3`", "10.00 (10.31)", "0.2500 (0.9000)", "0.5000 (0.9062)", "—", "1"]
+    assert both[0] == ["`theta/sparsity=0.3`", "10.00 (10.31)", "0.5000 (0.9062)", "—", "1"]
     assert both[1] == row
 
 
@@ -90,7 +90,7 @@ def test_runs_that_are_in_several_cells_count_once_where_runs_are_counted() -> N
 
 def test_spread_names_the_cell() -> None:
     text = evidence(*(measured("rbm/sparsity=0.2", seed) for seed in (0, 1, 2))).of("seeds")
-    assert "error in % 1.00 (`rbm/sparsity=0.2`), γ train 0.0000" in text
+    assert "error in % 1.00 (`rbm/sparsity=0.2`), γ test 0.0000" in text
 
 
 def test_grid_searches_stand_beside_the_papers_pair() -> None:

@@ -71,7 +71,7 @@ def command(
 ) -> None:
     """Prepare mnist-rot, mnist, fashion-rot or your own images.
 
-    The data is made once and found again; a damaged file is made again. A preview picture is put beside it.
+    The data is made once and found again; a damaged file is made again. A preview picture is put next to it.
     """
     from thetarbm_cli.data.prepare import prepare
     from thetarbm_cli.errors import InputError

@@ -20,7 +20,7 @@ from thetarbm_cli.errors import InputError
 @json_option
 @pass_session
 def command(session: Session, run: str, suite_path: Path | None, as_json: bool) -> None:
-    """Show one run: settings that differ from the defaults, numbers beside the paper's, history, times, files.
+    """Show one run: settings that differ from the defaults, numbers next to the paper's, history, times, files.
 
     RUN is an id, the beginning of one, or the path of its folder or of its run.json. Nothing is trained, measured or
     written.

@@ -50,9 +50,9 @@ def command(
     profile: str,
     as_json: bool,
 ) -> int:
-    """Print the paper's tables from the records, beside the published numbers, and write them to files.
+    """Print the paper's tables from the records, with the published numbers, and write them to files.
 
-    Nothing is trained or measured. Verdicts on the paper's claims are written beside the folder of the tables.
+    Nothing is trained or measured. Verdicts on the paper's claims are written next to the folder of the tables.
     """
     from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.reporting.render import FORMATS, outdated, report_files

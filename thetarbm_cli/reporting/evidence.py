@@ -13,12 +13,12 @@ import pandas as pd
 
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, TABLES
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES, TABLES
 from thetarbm_cli.reporting.frame import Numbers
 from thetarbm_cli.reporting.render import MISSING, Marks, entry_text, markdown_grid
 from thetarbm_cli.reporting.tables import Entry
 
-SHOWN = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
+SHOWN = (ERROR, GAMMA_TEST)
 
 # The cells that tell what a reading is worth, beside Tables 1 to 3, by the name of the assumption in the suite.
 CELLS: dict[str, tuple[str, ...]] = {
@@ -46,7 +46,9 @@ class Evidence:
             return self._rotations()
         if name == "data" and len(self.numbers) == 1:
             return f"All records are of one source, {self.numbers[0].source}."
-        parts = [text for numbers in self.numbers if (text := _about(name, numbers))]
+        found = {numbers.source: text for numbers in self.numbers if (text := _about(name, numbers))}
+        several = len(self.numbers) > 1
+        parts = [f"On mnist-rot {source}:\n\n{text}" if several else text for source, text in found.items()]
         return "\n\n".join(parts) or _nothing(name, self.numbers)
 
     def _rotations(self) -> str:
@@ -68,8 +70,7 @@ def _about(name: str, numbers: Numbers) -> str:
         "kernel-width": _searches,
         "seeds": _spread,
     }
-    text = special[name](numbers) if name in special else _table(numbers, CELLS.get(name, ()))
-    return f"On mnist-rot {numbers.source}:\n\n{text}" if text else ""
+    return special[name](numbers) if name in special else _table(numbers, CELLS.get(name, ()))
 
 
 def _nothing(name: str, numbers: Sequence[Numbers]) -> str:

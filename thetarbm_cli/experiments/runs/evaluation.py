@@ -88,7 +88,7 @@ def measure_error(target: EvaluationTarget, *, own_pair: bool, search: bool) -> 
     units = len(target.model.get_feature_names_out())
     refuse_too_large(
         svm_bytes(len(pairs.rows), units),
-        f"measuring {target.record.run} with {units} features an image",
+        f"measuring {target.record.run} with {units} features per image",
         "fewer hidden units or images need less",
     )
     train_features, train_labels = pairs.features(target.model, slice(None)), train[1][pairs.rows]
@@ -234,7 +234,7 @@ def evaluate_run(
     run : str
         Full id of the run.
     with_gamma : bool
-        Whether the γ-score is wanted beside the SVM's error.
+        Whether the γ-score is wanted as well as the SVM's error.
     offset : float
         Δ of the γ-score's rotations. The record keeps each Δ; the tables take `DEFAULT_OFFSET`.
     more_offsets : sequence of float
