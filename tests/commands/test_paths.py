@@ -32,15 +32,12 @@ def home(tmp_path: Path, small_data: Path, trained: Path, monkeypatch: pytest.Mo
     ("words", "made"),
     [
         ("prepare-data --source=~/own.npz", "data/own-*.npz"),
-        ("train --model rbm --profile tiny --source ~/own.npz --epochs 1", "data/own-*.npz"),
         ("train --model rbm --profile tiny --set data.source=~/own.npz --epochs 1", "data/own-*.npz"),
         ("features rbm --out=~/new/f.npz --images=~/digits.npz", "new/f.npz"),
-        ("features ~/results/runs/RUN --out ~/f.csv", "f.csv"),
         ("show ~/results/runs/RUN/run.json", "results"),
         ("tables --suite=~/suite.yaml --profile tiny --out=~/out", "out/table1-tiny.md"),
         ("figures learning-curves --suite=~/suite.yaml --profile tiny --out=~/out", "out/*.png"),
         ("report --suite=~/suite.yaml --profile tiny --out=~/page.html", "page.html"),
-        ("status --suite=~/suite.yaml --profile tiny", "results"),
     ],
 )
 def test_home_is_expanded(home: Path, words: str, made: str) -> None:

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.experiments.runs import Command, files_in
-from tests.experiments.suites import SMALL, save, write_suite
+from tests.experiments.suites import save, write_suite
 from tests.reporting.numbers import FASHION, records
 
 
@@ -13,27 +11,14 @@ def test_tables_are_printed_and_written(thetarbm: Command, tmp_path: Path) -> No
     results = tmp_path / "results"
     save(results, *records())
     done = thetarbm("tables")
-    assert done.code == 0
-    for title in ("## Table 1", "## Table 2", "## Table 3", "## Training on mnist"):
-        assert title in done.out
-    assert done.err == f"files in {results / 'tables'}\n"
-    names = {
-        f"{table}.{ending}"
-        for table in ("table1", "table2", "table3", "mnist", "ablation")
-        for ending in ("md", "tex", "csv")
-    }
+    assert (done.code, done.err) == (0, f"files in {results / 'tables'}\n")
+    tables = ("table1", "table2", "table3", "mnist", "ablation")
+    names = {f"{table}.{ending}" for table in tables for ending in ("md", "tex", "csv")}
     assert {path.name for path in (results / "tables").iterdir()} == names
-    written = "\n".join(
-        (results / "tables" / f"{name}.md").read_text() for name in ("table1", "table2", "table3", "mnist", "ablation")
-    )
-    assert done.out == written
+    assert done.out == "\n".join((results / "tables" / f"{name}.md").read_text() for name in tables)
     assert "*reproduced*" in (results / "verdicts.md").read_text()
-
-
-def test_one_table_in_one_format_elsewhere(thetarbm: Command, tmp_path: Path) -> None:
-    save(tmp_path / "results", *records())
-    done = thetarbm("tables", "--table", "3", "--format", "latex", "--out", str(tmp_path / "out"))
-    assert done.out.startswith("\\documentclass")
+    elsewhere = thetarbm("tables", "--table", "3", "--format", "latex", "--out", str(tmp_path / "out"))
+    assert elsewhere.out.startswith("\\documentclass")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"table3.tex", "verdicts.md"}
 
 
@@ -62,26 +47,20 @@ def test_another_data_set_is_a_further_key(thetarbm: Command, tmp_path: Path) ->
     assert {row["published"] for row in sheet["tables"]["fashion"]} == {None}
     assert len(sheet["tables"]["1"]) == 17
     assert (len(sheet["verdicts"]), len(sheet["carried"])) == (10, 5)
-    for form, beginning in (
-        ("markdown", "## Tables 1 and 2 on"),
-        ("latex", "\\documentclass"),
-        ("csv", "table,source"),
-    ):
-        assert thetarbm("tables", "--table", "fashion", "--format", form).out.startswith(beginning)
-    assert thetarbm("tables").code == thetarbm("tables", "--check").code == 0
+    assert thetarbm("tables", "--check").code == 0
 
 
 def test_check_compares_files_with_records(thetarbm: Command, tmp_path: Path) -> None:
     results = tmp_path / "results"
     save(results, *records())
-    assert not (results / "tables").exists()
     assert thetarbm("tables").code == 0
     before = files_in(results)
     assert thetarbm("tables", "--check").code == 0
-    (results / "tables" / "table1.md").write_text("10.31")
+    table = results / "tables" / "table1.md"
+    table.write_text("10.31")
     wrong = thetarbm("tables", "--check")
     assert wrong.code == 1
-    assert wrong.err.startswith(f"{results / 'tables' / 'table1.md'} is not what the records give; thetarbm ")
+    assert str(table) in wrong.err
     assert wrong.err.endswith(f" --results {results} tables writes it\n")
     assert thetarbm("tables").code == 0
     assert files_in(results) == before
@@ -93,11 +72,8 @@ def test_missing_cells_are_dashes_and_the_command_is_named(thetarbm: Command, tm
     assert done.code == 0
     assert "— (15.41)" in done.out
     assert f"run rbm --profile tiny --suite {suite} makes it\n" in done.err
+    thetarbm("tables", "--table", "3", "--suite", str(suite)).assert_refused("table 3")
     assert not (tmp_path / "results").exists()
-
-
-def test_a_table_that_the_suite_does_not_have(thetarbm: Command, tmp_path: Path) -> None:
-    thetarbm("tables", "--table", "3", "--suite", str(write_suite(tmp_path, SMALL))).assert_refused("table 3")
 
 
 def test_a_damaged_record_is_left_out_with_a_warning(thetarbm: Command, tmp_path: Path) -> None:
@@ -108,17 +84,3 @@ def test_a_damaged_record_is_left_out_with_a_warning(thetarbm: Command, tmp_path
     assert done.code == 0
     assert "— (15.41)" in done.out
     assert "warning: " in done.err
-
-
-def test_tables_need_neither_models_nor_scikit_learn(tmp_path: Path) -> None:
-    save(tmp_path / "results", *records(seeds=1))
-    script = f"""
-import sys
-from thetarbm_cli.cli import main
-try:
-    main(["--results", {str(tmp_path / "results")!r}, "tables"])
-finally:
-    print("imported:", *sorted({{"sklearn", "skimage", "thetarbm_cli.models"}} & set(sys.modules)))
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines()[-1] == "imported:"

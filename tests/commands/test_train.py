@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of, write_prepared
+from tests.experiments.runs import Command, parts_of, record_of, rewrite, run_of, write_prepared
 from thetarbm_cli.backend import NumpyBackend
 from thetarbm_cli.commands import train as train_command
 from thetarbm_cli.commands.session import Session
@@ -18,114 +19,61 @@ from thetarbm_cli.data.prepare import prepare, read_sidecar
 from thetarbm_cli.models import model_class
 from thetarbm_cli.models.contrastive_divergence import EpochRecord
 
-FIELDS = {
-    "run": str,
-    "model": str,
-    "settings": dict,
-    "seed": int,
-    "cached": bool,
-    "path": str,
-    "weights": str,
-    "epochs": int,
-    "seconds": float,
-    "reconstruction_error": float,
-    "mean_activation": float,
-}
 
-
-@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
-def test_json_is_as_documented_and_the_second_time_cached(thetarbm: Command, tmp_path: Path, model: str) -> None:
-    arguments = ("train", "--model", model, "--sparsity", "0.2", "--profile", "tiny", "--json")
-    first = thetarbm(*arguments)
-    assert first.code == 0
-    sheet = first.json
-    assert {name: type(value) for name, value in sheet.items()} == FIELDS
-    assert (sheet["model"], sheet["seed"], sheet["cached"], sheet["epochs"]) == (model, 0, False, 3)
+def test_a_run_is_made_once_and_found_again_until_it_is_forced(thetarbm: Command, tmp_path: Path) -> None:
+    arguments = ("train", "--model", "theta", "--sparsity", "0.2", "--profile", "tiny", "--json")
+    sheet = thetarbm(*arguments).json
+    assert (sheet["model"], sheet["seed"], sheet["cached"], sheet["epochs"]) == ("theta", 0, False, 3)
     assert sheet["settings"]["parameters"] == {
-        **model_class(model).default_settings(),
+        **model_class("theta").default_settings(),
         "hidden": 40,
         "epochs": 3,
         "sparsity": 0.2,
     }
     assert sheet["path"] == str(tmp_path / "results" / "runs" / sheet["run"])
     assert sheet["weights"] == f"{sheet['path']}/weights.npz"
-    assert Path(sheet["weights"]).is_file()
     assert sheet["reconstruction_error"] > 0
     assert 0 < sheet["mean_activation"] < 1
     second = thetarbm(*arguments)
     assert second.json == {**sheet, "cached": True}
-    assert "epoch" not in second.err
-
-
-@pytest.mark.parametrize("model", ["pixels", "aligned-pixels"])
-def test_controls_learn_nothing(thetarbm: Command, model: str) -> None:
-    sheet = thetarbm("train", "--model", model, "--profile", "tiny", "--json").json
-    assert (sheet["epochs"], sheet["reconstruction_error"], sheet["mean_activation"]) == (0, None, None)
-    assert thetarbm("train", "--model", model, "--profile", "tiny", "--json").json["cached"] is True
-
-
-def test_people_read_epochs_and_what_to_do_next(thetarbm: Command) -> None:
-    first = thetarbm("train", "--model", "theta", "--profile", "tiny")
-    run = re.search(r"^run +(theta-[0-9a-f]{12}) \(trained in [\d.]+ s\)$", first.out, re.MULTILINE)
-    assert run is not None
-    assert re.search(rf"^evaluate  thetarbm --data-dir .* --results .* evaluate {run[1]}$", first.out, re.MULTILINE)
-    assert re.search(rf"^path +\S+/runs/{run[1]}$", first.out, re.MULTILINE)
-    lines = [line for line in first.err.splitlines() if "epoch" in line]
-    assert len(lines) == 3
-    number = r"\d+\.\d+"
-    for epoch, line in enumerate(lines, start=1):
-        assert re.fullmatch(
-            rf"theta epoch {epoch}/3  reconstruction error {number}  mean activation {number} +\d+ s left", line
-        )
-    second = thetarbm("train", "--model", "theta", "--profile", "tiny")
-    assert f"run       {run[1]} (cached)\n" in second.out
     assert second.err == ""
+    weights = Path(sheet["weights"]).read_bytes()
+    assert thetarbm(*arguments, "--force").json["cached"] is False
+    assert Path(sheet["weights"]).read_bytes() == weights
 
 
-def test_quiet_says_nothing_but_the_result(thetarbm: Command) -> None:
-    outcome = thetarbm("--quiet", "train", "--model", "rbm", "--profile", "tiny")
-    assert (outcome.code, outcome.err) == (0, "")
-    assert outcome.out.startswith("run ")
+def test_controls_learn_nothing(thetarbm: Command) -> None:
+    sheet = thetarbm("train", "--model", "pixels", "--profile", "tiny", "--json").json
+    assert (sheet["epochs"], sheet["reconstruction_error"], sheet["mean_activation"]) == (0, None, None)
 
 
-def test_id_does_not_depend_on_order_or_folders(thetarbm: Command, small_data: Path, tmp_path: Path) -> None:
-    options = (
-        ("--model", "theta"),
-        ("--profile", "tiny"),
-        ("--sparsity", "0.1"),
-        ("--set", "momentum=0.5"),
-        ("--set", "batch_size=30"),
-        ("--seed", "3"),
-    )
-    shutil.copytree(small_data, tmp_path / "elsewhere")
-    runs = set()
-    for number, order in enumerate([options, options[::-1], options[3:] + options[:3]]):
-        sheet = thetarbm(
-            "train",
-            "--json",
-            *itertools.chain(*order),
-            results=tmp_path / f"results {number}",
-            data_dir=tmp_path / "elsewhere" if number else small_data,
-        ).json
-        runs.add(sheet["run"])
-        assert sheet["cached"] is False
-    assert len(runs) == 1
+def test_people_read_epochs_and_what_to_do_next(thetarbm: Command, tmp_path: Path) -> None:
+    first = thetarbm("train", "--model", "theta", "--profile", "tiny")
+    run = run_of(tmp_path / "results", "theta")
+    assert re.search(rf"^run +{run} \(trained in [\d.]+ s\)$", first.out, re.MULTILINE)
+    assert re.search(rf"^evaluate  thetarbm --data-dir .* --results .* evaluate {run}$", first.out, re.MULTILINE)
+    lines = [line for line in first.err.splitlines() if "epoch" in line]
+    assert [line.split()[2] for line in lines] == ["1/3", "2/3", "3/3"]
+    second = thetarbm("--quiet", "train", "--model", "theta", "--profile", "tiny", "--force")
+    assert (second.code, second.err) == (0, "")
 
 
-def test_id_does_not_depend_on_how_a_setting_is_given(thetarbm: Command) -> None:
-    common = ("train", "--model", "theta", "--json", "--profile")
+def test_id_does_not_depend_on_order_folders_or_how_a_setting_is_given(
+    thetarbm: Command, small_data: Path, tmp_path: Path
+) -> None:
     ways = [
-        ("tiny", "--epochs", "2", "--hidden", "7", "--tensor", "full", "--rotation", "nearest"),
-        ("tiny", "--set", "epochs=2", "--set", "hidden=7", "--set", "tensor=full", "--set", "rotation=nearest"),
-        (
-            *("paper", "--set", "data.train=300", "--set", "data.valid=100", "--set", "data.test=300"),
-            *("--epochs", "2", "--hidden", "7", "--tensor", "full", "--rotation", "nearest"),
-            *("--set", "momentum=0.9", "--sparsity", "0.3", "--set", "standardise=none"),
-        ),
+        "--profile tiny --epochs 2 --hidden 7 --tensor full --rotation nearest --set momentum=0.5",
+        "--set momentum=0.5 --set rotation=nearest --set tensor=full --set hidden=7 --set epochs=2 --profile tiny",
+        "--profile paper --set data.train=300 --set data.valid=100 --set data.test=300 --epochs 2 --hidden 7 "
+        "--tensor full --rotation nearest --set momentum=0.5 --sparsity 0.3 --set standardise=none",
     ]
-    sheets = [thetarbm(*common, *way).json for way in ways]
-    assert {sheet["run"] for sheet in sheets} == {sheets[0]["run"]}
+    common = ("train", "--model", "theta", "--json")
+    sheets = [thetarbm(*common, *way.split()).json for way in ways]
     assert [sheet["cached"] for sheet in sheets] == [False, True, True]
+    data = Path(shutil.copytree(small_data, tmp_path / "elsewhere"))
+    moved = thetarbm(*common, *ways[0].split(), results=tmp_path / "other", data_dir=data).json
+    assert moved["cached"] is False
+    assert {sheet["run"] for sheet in [*sheets, moved]} == {moved["run"]}
 
 
 def test_of_two_assignments_the_later_counts_and_an_option_may_say_the_same(thetarbm: Command) -> None:
@@ -139,19 +87,13 @@ def test_of_two_assignments_the_later_counts_and_an_option_may_say_the_same(thet
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("--sparsity 0.3 --set sparsity=0.1", ["--sparsity 0.3", "--set sparsity=0.1"]),
         ("--sparsity 0.3 --set sparsity=none", ["--sparsity 0.3", "sparsity=None"]),
-        ("--epochs 2 --set epochs=3", ["--epochs 2", "epochs=3"]),
-        ("--hidden 4 --set hidden=5", ["--hidden 4", "hidden=5"]),
         ("--tensor full --set tensor=tied", ["--tensor full", "tensor=tied"]),
-        ("--rotation nearest --set rotation=bilinear", ["--rotation nearest", "rotation=bilinear"]),
         ("--train-on mnist --set data.train_on=mnist-rot", ["--train-on mnist", "data.train_on=mnist-rot"]),
-        ("--source generated --set data.source=official", ["--source generated", "data.source=official"]),
         ("--train-on mnist --source own.npz", ["--train-on mnist", "own.npz"]),
         ("--train-on mnist --set data.source=own.npz", ["--train-on mnist", "own.npz"]),
         ("--set data.train=301", ["data.train=301", "300 train images"]),
         ("--set data.train=10 --set data.test=1000", ["data.test=1000", "300 test images"]),
-        ("--set data.valid=101", ["data.valid=101", "100 valid images"]),
     ],
 )
 def test_contradictions_are_refused(thetarbm: Command, tmp_path: Path, words: str, told: list[str]) -> None:
@@ -182,33 +124,24 @@ def test_tied_weights_are_one_matrix_and_full_ones_slices(thetarbm: Command) -> 
 
 # What names the mistake: the setting or option, and the value or what it may be.
 WRONG = {
+    "--model cnn": ["cnn", "theta"],
     "--set colour=red": ["theta", "'colour'", "learning_rate"],
     "--set hidden=many": ["hidden", "'many'"],
     "--set hidden=1.5": ["hidden", "1.5"],
     "--set standardise=1": ["standardise", "true or false"],
     "--set tensor=half": ["tensor", "tied, full", "'half'"],
     "--set learning_rate": ["key=value", "learning_rate"],
-    "--set learning_rate=0": ["learning_rate", "0.0"],
     "--set learning_rate=1e999": ["learning_rate", "1e999"],
-    "--set learning_rate=Infinity": ["learning_rate", "Infinity"],
-    "--sparsity 0": ["sparsity", "0.0"],
     "--sparsity 1": ["sparsity", "1.0"],
     "--sparsity nan": ["sparsity", "nan"],
     "--epochs -1": ["epochs", "-1"],
-    "--hidden 0": ["hidden", "0"],
-    "--set rotations=0": ["rotations", "0"],
     "--set rotations=361": ["rotations", "360", "361"],
-    "--set floor=-1": ["floor", "-1.0"],
-    "--set batch_size=0": ["batch_size", "0"],
-    "--set visible=binary": ["visible", "'binary'"],
-    "--set momentum=1": ["momentum", "1.0"],
     "--set orientation_scale=0": ["scale", "0.0"],
     "--set initial=independent": ["tensor='full'"],
     "--set data.train=0": ["data.train", "0"],
     "--set data.colour=1": ["data.colour"],
     "--set perturbation.n=1": ["perturbation.p"],
     "--set perturbation.n=1 --set perturbation.p=2": ["perturbation.p", "2"],
-    "--rotation cubic": ["--rotation", "cubic"],
     "--seed -1": ["--seed", "-1"],
     "--profile huge": ["--profile", "huge"],
     "--train-on cifar": ["--train-on", "cifar"],
@@ -221,13 +154,6 @@ WRONG = {
 def test_wrong_settings_are_one_sentence_and_write_nothing(thetarbm: Command, tmp_path: Path, options: str) -> None:
     outcome = thetarbm("train", "--model", "theta", "--profile", "tiny", *options.split(), "--json")
     outcome.assert_refused(*WRONG[options])
-    assert outcome.err.count("\n") == 1
-    assert not (tmp_path / "results").exists()
-
-
-@pytest.mark.parametrize(("model", "words"), [("cnn", ["cnn", "theta"]), (None, ["--model"])])
-def test_wrong_or_missing_model(thetarbm: Command, tmp_path: Path, model: str | None, words: list[str]) -> None:
-    thetarbm("train", *(["--model", model] if model else [])).assert_refused(*words)
     assert not (tmp_path / "results").exists()
 
 
@@ -236,7 +162,6 @@ def test_divergence_fails_with_one_sentence_and_is_recorded(thetarbm: Command, t
     for _ in range(2):
         outcome = thetarbm(*arguments, "--json")
         outcome.assert_refused("diverged in epoch 1", "lower learning_rate than 1000", code=1)
-        assert outcome.err.count("\n") == 1
         results = tmp_path / "results"
         record = record_of(results, run_of(results, "rbm"))
         assert record["state"] == "failed"
@@ -260,7 +185,7 @@ def own_images(small_data: Path, tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", ["orbm", "tirbm", "theta", "aligned-pixels"])
 def test_own_images_of_any_size(thetarbm: Command, tmp_path: Path, own_images: Path, model: str) -> None:
     sheet = thetarbm(
         *("train", "--model", model, "--profile", "tiny", "--source", str(own_images), "--json"),
@@ -269,7 +194,7 @@ def test_own_images_of_any_size(thetarbm: Command, tmp_path: Path, own_images: P
     assert sheet["settings"]["data"]["source"] == str(own_images)
     record = record_of(tmp_path / "results", sheet["run"])
     assert record["data"]["train"]["dataset"] == "own"
-    if model not in ("pixels", "aligned-pixels"):
+    if model != "aligned-pixels":
         with np.load(sheet["weights"]) as archive:
             assert archive["weights"].shape == (40, 400)
 
@@ -308,9 +233,8 @@ def test_train_on_another_data_set(thetarbm: Command, tmp_path: Path, small_data
     sheet = thetarbm(*call, data_dir=tmp_path / "data").json
     data = record_of(tmp_path / "results", sheet["run"])["data"]
     assert {role: each["dataset"] for role, each in data.items()} == {"train": "fashion-rot", "test": "fashion-rot"}
-    assert sheet["run"] != thetarbm("train", "--model", "rbm", "--profile", "tiny", "--json").json["run"]
-    assert thetarbm("show", sheet["run"], data_dir=tmp_path / "data").code == 0
-    assert thetarbm("evaluate", sheet["run"], data_dir=tmp_path / "data").code == 0
+    for command in ("show", "evaluate"):
+        assert thetarbm(command, sheet["run"], data_dir=tmp_path / "data").code == 0
 
 
 def test_without_fashion_mnist_one_sentence_says_what_to_do(
@@ -318,19 +242,15 @@ def test_without_fashion_mnist_one_sentence_says_what_to_do(
 ) -> None:
     monkeypatch.setenv("THETARBM_FASHION_DIR", str(tmp_path / "empty"))
     done = thetarbm("train", "--model", "rbm", "--train-on", "fashion-rot", data_dir=tmp_path / "data")
-    assert done.code == 2
-    assert done.err.count("\n") == 1
-    assert done.err.startswith("error: the four files of Fashion-MNIST")
-    assert "dataset-fashion-mnist" in done.err
+    done.assert_refused("Fashion-MNIST", "dataset-fashion-mnist")
 
 
 def test_missing_data_is_prepared_and_said_so(
     thetarbm: Command, tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def prepares(data_dir: Path, *arguments: str, progress: object = None, **options: object) -> object:
-        assert callable(progress)
-        progress(1, 2)
-        progress(2, 2)
+    def prepares(data_dir: Path, *arguments: str, progress: Callable[[int, int], None], **options: object) -> object:
+        for step in (1, 2):
+            progress(step, 2)
         return prepare(small_data, *arguments)
 
     monkeypatch.setattr("thetarbm_cli.experiments.runs.images.prepare", prepares)
@@ -368,23 +288,6 @@ def test_damaged_run_is_made_again_with_a_warning(
     assert json.loads(record.read_text())["state"] == "done"
 
 
-def test_force_trains_again(thetarbm: Command, trained: Path, tmp_path: Path) -> None:
-    shutil.copytree(trained, tmp_path / "results")
-    before = files_in(trained)
-    sheet = thetarbm("train", "--model", "rbm", "--profile", "tiny", "--force", "--json").json
-    assert sheet["cached"] is False
-    weights = str(Path("runs", sheet["run"], "weights.npz"))
-    assert files_in(tmp_path / "results")[weights] == before[weights]
-
-
-def test_perturbation_by_settings(thetarbm: Command, tmp_path: Path) -> None:
-    sheet = thetarbm(
-        *("train", "--model", "theta", "--profile", "tiny", "--json"),
-        *("--set", "perturbation.n=2", "--set", "perturbation.p=0.3", "--set", "perturbation.scope=rbm"),
-    ).json
-    assert sheet["settings"]["perturbation"] == {"n": 2, "p": 0.3, "scope": "rbm"}
-
-
 def test_results_that_cannot_be_written_are_one_sentence(thetarbm: Command, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny", results=tmp_path / "file")
@@ -393,16 +296,8 @@ def test_results_that_cannot_be_written_are_one_sentence(thetarbm: Command, tmp_
     assert str(tmp_path / "file") in outcome.err
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-
 def test_time_left_is_that_of_the_epochs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    clock = Clock()
+    clock = SimpleNamespace(now=0.0, perf_counter=lambda: clock.now)
     monkeypatch.setattr(train_command, "time", clock)
     session = Session(Path(), Path(), "numpy", 1, quiet=False)
     with train_command.EpochDisplay(session, "rbm") as display:

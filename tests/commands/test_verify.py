@@ -9,7 +9,6 @@ import scipy.sparse
 from tests.experiments.runs import Command
 from thetarbm_cli.measures import theory
 
-FIELDS = {"name", "rotation", "value", "tolerance", "exact", "passed"}
 QUICK = ("verify", "--size", "8", "--rotations", "4")
 
 
@@ -23,52 +22,36 @@ def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_paper_s_size_as_it_is(thetarbm: Command, tmp_path: Path) -> None:
     outcome = thetarbm("verify", "--json", data_dir=tmp_path / "data")
-    assert outcome.code == 0
-    sheet = outcome.json
-    assert list(sheet) == ["passed", "checks"]
-    assert sheet["passed"] is True
-    exact = [check for check in sheet["checks"] if check["exact"]]
-    measured = [check for check in sheet["checks"] if not check["exact"]]
-    assert all(set(check) == FIELDS for check in sheet["checks"])
+    assert (outcome.code, outcome.json["passed"]) == (0, True)
+    checks = outcome.json["checks"]
+    exact = [check for check in checks if check["exact"]]
+    measured = [check for check in checks if not check["exact"]]
     assert {check["rotation"] for check in exact} == {"permutation"}
     assert {check["rotation"] for check in measured} == {"bilinear", "nearest", "replicated"}
-    assert len(sheet["checks"]) == 4 * len(exact) == 24
-    for check in exact:
-        assert check["passed"] is True
-        assert check["value"] <= check["tolerance"]
+    assert len(checks) == 4 * len(exact) == 24
+    assert all(check["passed"] and check["value"] <= check["tolerance"] for check in exact)
     by_name = {check["name"].split(":")[0]: check["value"] for check in exact}
     # Not close to zero: zero.
     assert by_name["T orthogonal"] == by_name["group"] == by_name["Lemma 1"] == 0
-    for check in measured:
-        assert check["tolerance"] is None
-        # A 40° turn of a pixel grid is no permutation: none of it holds exactly.
-        assert check["value"] > 1e-4
+    # A 40° turn of a pixel grid is no permutation: none of it holds exactly.
+    assert all(check["tolerance"] is None and check["value"] > 1e-4 for check in measured)
     # No data is prepared, no run is made.
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("rotations", "size"), [("2", "4"), ("3", "5"), ("5", "11"), ("12", "16")])
+@pytest.mark.parametrize(("rotations", "size"), [("2", "4"), ("5", "11")])
 def test_other_sizes_and_rotations(thetarbm: Command, rotations: str, size: str) -> None:
-    outcome = thetarbm("verify", "--rotations", rotations, "--size", size, "--json")
-    assert outcome.code == 0
-    assert outcome.json["passed"] is True
-    assert len(outcome.json["checks"]) == 24
+    outcome = thetarbm("verify", "--rotations", rotations, "--size", size)
+    *lines, last = outcome.out.splitlines()
+    assert (outcome.code, outcome.err, last) == (0, "", "every exact claim holds")
+    assert [line.split()[-1] for line in lines] == ["pass"] * 6 + ["measured"] * 18
 
 
-def test_people_read_a_line_a_claim(thetarbm: Command) -> None:
-    outcome = thetarbm(*QUICK)
-    lines = outcome.out.splitlines()
-    assert (outcome.code, outcome.err, len(lines)) == (0, "", 25)
-    assert [line.split()[-1] for line in lines[:24]] == ["pass"] * 6 + ["measured"] * 18
-    assert lines[-1] == "every exact claim holds"
-
-
-@pytest.mark.parametrize("name", theory.TOLERANCES)
-def test_one_claim_that_fails_is_exit_code_1(thetarbm: Command, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_one_claim_that_fails_is_exit_code_1(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = next(iter(theory.TOLERANCES))
     monkeypatch.setitem(theory.TOLERANCES, name, -1.0)
     outcome = thetarbm(*QUICK, "--json")
-    assert outcome.code == 1
-    assert outcome.json["passed"] is False
+    assert (outcome.code, outcome.json["passed"]) == (1, False)
     assert [check["name"] for check in outcome.json["checks"] if not check["passed"]] == [name]
 
 
@@ -100,10 +83,6 @@ def test_wrong_learning_is_found(thetarbm: Command, monkeypatch: pytest.MonkeyPa
     assert failed == ["Lemma 1", "Theorem 1", "full = tied"]
 
 
-@pytest.mark.parametrize(
-    ("options", "word"),
-    [(["--rotations", "1"], "--rotations"), (["--rotations", "73"], "--rotations"), (["--size", "3"], "--size")],
-    ids=" ".join,
-)
-def test_wrong_usage(thetarbm: Command, options: list[str], word: str) -> None:
-    thetarbm("verify", *options).assert_refused(word)
+@pytest.mark.parametrize("options", ["--rotations 1", "--rotations 73", "--size 3"])
+def test_wrong_usage(thetarbm: Command, options: str) -> None:
+    thetarbm("verify", *options.split()).assert_refused(options.split()[0])
