@@ -42,7 +42,12 @@ def test_a_run_is_made_once_and_found_again_until_it_is_forced(thetarbm: Command
     assert Path(sheet["weights"]).read_bytes() == weights
 
 
-def test_controls_learn_nothing(thetarbm: Command) -> None:
+def test_controls_learn_nothing_and_take_no_settings_of_learning(thetarbm: Command, tmp_path: Path) -> None:
+    for model in ("pixels", "aligned-pixels"):
+        for option, value in (("hidden", "5"), ("epochs", "5"), ("sparsity", "0.5")):
+            outcome = thetarbm("train", "--model", model, "--profile", "tiny", f"--{option}", value)
+            outcome.assert_refused(f"model {model} has no setting '{option}'")
+    assert not (tmp_path / "results").exists()
     sheet = thetarbm("train", "--model", "pixels", "--profile", "tiny", "--json").json
     assert (sheet["epochs"], sheet["reconstruction_error"], sheet["mean_activation"]) == (0, None, None)
 
@@ -315,11 +320,3 @@ def test_backend_is_in_the_record_but_not_in_the_id(thetarbm: Command, trained: 
     sheet = thetarbm("--backend", "numpy", "train", "--model", "rbm", "--profile", "tiny", "--json").json
     assert sheet["run"] == run_of(trained, "rbm")
     assert record_of(tmp_path / "results", sheet["run"])["environment"]["backend"] == NumpyBackend().name
-
-
-@pytest.mark.parametrize("option", ["--hidden", "--epochs", "--sparsity"])
-@pytest.mark.parametrize("model", ["pixels", "aligned-pixels"])
-def test_controls_take_no_settings_of_learning(thetarbm: Command, tmp_path: Path, model: str, option: str) -> None:
-    outcome = thetarbm("train", "--model", model, "--profile", "tiny", option, "0.5" if option == "--sparsity" else "5")
-    outcome.assert_refused(f"model {model} has no setting '{option.removeprefix('--')}'")
-    assert not (tmp_path / "results").exists()
