@@ -65,8 +65,6 @@ def test_a_damaged_installation_is_named(content: bytes, monkeypatch: pytest.Mon
 def build_script() -> ModuleType:
     path = Path(__file__).parents[2] / "scripts" / "build_mnist.py"
     spec = importlib.util.spec_from_file_location("build_mnist", path)
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

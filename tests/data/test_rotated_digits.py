@@ -115,7 +115,6 @@ def test_mnist_rot_is_62000_distinct_images_in_three_parts(mnist_rot: Prepared) 
 
 
 def test_angles_are_uniform_and_independent_of_the_label(mnist_rot: Prepared) -> None:
-    assert mnist_rot.angles is not None
     assert mnist_rot.angles.min() >= 0
     assert mnist_rot.angles.max() < 360
     assert stats.kstest(mnist_rot.angles, stats.uniform(0, 360).cdf).pvalue > 0.01

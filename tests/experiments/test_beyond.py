@@ -100,16 +100,3 @@ def test_a_grid_search_judges_several_orientations_as_the_test_error_does(thetar
 def test_nothing_is_chosen_on_images_that_were_learned_from(thetarbm: Command) -> None:
     run = thetarbm(*LOCAL, *words(*SETTINGS, "data.protocol=final")).json["run"]
     thetarbm("evaluate", run, "--grid-search").assert_refused("learns from the validation images", "protocol=choice")
-
-
-@pytest.mark.parametrize(
-    ("setting", "words_"),
-    [
-        ("svm.C=0", "setting svm.C"),
-        ("svm.gamma=-1", "setting svm.gamma"),
-        ("svm.width=1", "setting svm.width"),
-        ("data.protocol=cheat", "setting data.protocol"),
-    ],
-)
-def test_wrong_settings_are_named(thetarbm: Command, setting: str, words_: str) -> None:
-    thetarbm(*LOCAL[:-1], "--set", setting).assert_refused(words_)

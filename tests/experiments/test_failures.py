@@ -11,7 +11,6 @@ from distributed import LocalCluster
 
 from tests.experiments.runs import Command, call, context_of, finish, record_of, spawn
 from tests.experiments.suites import write_suite
-from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext
@@ -182,15 +181,6 @@ def test_a_traceback_is_shown_with_debug_only(
     assert debugged.err.count("--debug") == 0
 
 
-def test_train_records_any_error(thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RBM, "fit", refuse)
-    assert thetarbm("train", "--model", "rbm", "--profile", "tiny").code == 1
-    (run,) = RunStore(tmp_path / "results").identifiers()
-    record = record_of(tmp_path / "results", run)
-    assert (record["state"], record["error"]) == ("failed", "out of memory: Unable to allocate 9 TiB")
-    assert record["environment"]["backend"] == select_backend().name
-
-
 def test_a_record_from_outside_is_what_the_run_itself_would_write(tmp_path: Path, small_data: Path) -> None:
     killed, *_ = jobs_of(tmp_path, small_data)
     context = context_of(small_data, tmp_path)
@@ -203,17 +193,6 @@ def test_a_record_from_outside_is_what_the_run_itself_would_write(tmp_path: Path
     inside = record_of(tmp_path, run)
     for name in ("algorithm", "settings", "parameters", "seed", "seeds", "data", "format"):
         assert from_outside[name] == inside[name]
-
-
-def test_a_trained_run_that_fails_later_stays_trained(tmp_path: Path, small_data: Path) -> None:
-    *_, good = jobs_of(tmp_path, small_data)
-    context = context_of(small_data, tmp_path)
-    run = training_run.train_run(context, good.settings, good.seed).record.run
-    assert record_failure(context, good, "lost") == run
-    record = context.store.load(run)
-    assert record is not None
-    assert (record.state, record.error) == ("done", "lost")
-    assert context.store.load_weights(record) is not None
 
 
 def test_a_run_knows_what_it_is_for_before_it_is_measured(

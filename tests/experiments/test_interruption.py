@@ -84,16 +84,3 @@ def test_killed_at_random_moments(small_data: Path, tmp_path: Path, seed: int) -
     assert finish(spawn(small_data, results, *LONG)).code == 0
     assert load_weights(results) == load_weights(tmp_path / "whole")
     assert files_of_the_run(results) == ["run.json", "run.lock", "weights.npz"]
-
-
-def test_two_processes_at_once_train_it_once(small_data: Path, tmp_path: Path) -> None:
-    arguments = ("train", "--model", "rbm", "--profile", "tiny", "--epochs", "60", "--json")
-    both = [spawn(small_data, tmp_path, *arguments) for _ in range(2)]
-    sheets = []
-    for process in both:
-        outcome = finish(process)
-        assert outcome.code == 0
-        sheets.append(outcome.json)
-    assert sorted(sheet.pop("cached") for sheet in sheets) == [False, True]
-    assert sheets[0] == sheets[1]
-    assert files_of_the_run(tmp_path) == ["run.json", "run.lock", "weights.npz"]

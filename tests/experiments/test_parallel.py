@@ -7,10 +7,8 @@ from functools import partial
 from multiprocessing import active_children
 from pathlib import Path
 
-import pytest
-
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.execution.local import LostProcessError, WorkerPool, each, outcomes
+from thetarbm_cli.experiments.execution.local import LostProcessError, WorkerPool, outcomes
 
 
 def square(number: int) -> tuple[int, int]:
@@ -45,29 +43,23 @@ def linger(folder: Path, number: int) -> int:
     return number
 
 
-def test_one_process_is_this_one_and_keeps_the_order() -> None:
-    done = list(each(square, [3, 1, 2], 1))
+def test_one_process_is_this_one_keeps_the_order_and_ends_with_the_first_failure() -> None:
+    done = list(outcomes(square, [3, 1, 2], 1))
     assert done == [(number, (number**2, os.getpid())) for number in (3, 1, 2)]
-
-
-def test_one_job_needs_no_second_process() -> None:
-    assert list(each(square, [5], 4)) == [(5, (25, os.getpid()))]
+    # One job needs no second process.
+    assert list(outcomes(square, [5], 4)) == [(5, (25, os.getpid()))]
+    *before, (number, failure) = outcomes(refuse_three, [1, 3, 2], 1)
+    assert (before, number, str(failure)) == ([(1, 1)], 3, "three is too much")
 
 
 def test_processes_do_every_job_once_elsewhere() -> None:
-    done = dict(each(square, [1, 2, 3, 4], 2))
-    assert {number: result for number, (result, _) in done.items()} == {1: 1, 2: 4, 3: 9, 4: 16}
-    assert os.getpid() not in {process for _, process in done.values()}
-
-
-@pytest.mark.parametrize("processes", [1, 2])
-def test_first_failure_ends_it_with_its_error(processes: int) -> None:
-    with pytest.raises(ThetaRBMError, match="three is too much"):
-        list(each(refuse_three, [3, 3, 3], processes))
+    done = dict(outcomes(square, [1, 2, 3, 4], 2))
+    assert {number: result[0] for number, result in done.items()} == {1: 1, 2: 4, 3: 9, 4: 16}
+    assert os.getpid() not in {result[1] for result in done.values()}
 
 
 def test_who_stops_asking_does_not_wait(tmp_path: Path) -> None:
-    iteration = each(partial(linger, tmp_path), [0, 1, 2], 2)
+    iteration = outcomes(partial(linger, tmp_path), [0, 1, 2], 2)
     assert next(iteration) == (0, 0)
     iteration.close()
     assert active_children() == []
@@ -91,8 +83,6 @@ def test_a_process_that_dies_takes_no_other_job_with_it(tmp_path: Path) -> None:
 def test_no_other_job_is_started_after_a_death_that_ends_it() -> None:
     done = list(outcomes(die_of_three, [3, 3, 1, 1, 1, 1], 2))
     assert [number for number, _ in done] == [3, 3]
-    with pytest.raises(LostProcessError, match="ended without a word"):
-        list(each(die_of_three, [1, 3], 2))
 
 
 def test_a_process_that_dies_while_it_is_idle_is_replaced() -> None:

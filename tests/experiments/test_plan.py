@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.runs import context_of
-from tests.experiments.suites import SMALL, metrics, record_for, save, write_suite
+from tests.experiments.suites import SMALL, record_for, save, write_suite
 from thetarbm_cli import storage
 from thetarbm_cli.data.prepare import prepared_checksum
 from thetarbm_cli.errors import InputError
@@ -169,10 +169,3 @@ def test_records_of_another_source_are_no_runs_of_this_one(tmp_path: Path, cells
     assert named(plan(tmp_path, cells), "theta/sparsity=0.3").reason == "never run"
     official = load_suite(write_suite(tmp_path)).cells("tiny", "official")
     assert named(plan(tmp_path, official), "theta/sparsity=0.3").state == "done"
-
-
-def test_metrics_of_tests_are_those_of_records() -> None:
-    assert metrics(test_error_percent=1.0, gamma_test_unaligned=0.5) == {
-        "svm": {"test_error_percent": 1.0},
-        "unaligned": {"gamma": {"offset": 20.0, "test": {"mean": 0.5}}},
-    }

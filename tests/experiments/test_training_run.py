@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.experiments.runs import MODELS, context_of, record_of, rewrite, run_of, train
+from tests.experiments.runs import MODELS, context_of, record_of, run_of, train
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs import environment
@@ -83,19 +83,6 @@ def test_environment_outside_a_checkout_or_without_git(monkeypatch: pytest.Monke
     assert environment._revision() is None
 
 
-@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta"])
-def test_weights_are_float32_without_pickle(trained: Path, model: str) -> None:
-    arrays = load_weights(trained, run_of(trained, model))
-    assert {array.dtype for array in arrays.values()} == {np.dtype(np.float32)}
-    assert arrays["weights"].shape == (40, 784)
-
-
-def test_tied_tensor_stores_one_matrix_and_full_all_slices(small_data: Path, trained: Path, tmp_path: Path) -> None:
-    assert load_weights(trained, run_of(trained, "theta"))["weights"].shape == (40, 784)
-    full = train(small_data, tmp_path, tiny("theta", tensor="full", hidden=5))
-    assert load_weights(tmp_path, full.run)["weights"].shape == (9, 5, 784)
-
-
 @pytest.mark.parametrize("model", MODELS)
 def test_weights_are_those_of_the_estimator(small_data: Path, trained: Path, model: str) -> None:
     images, _ = training_run.load_data(small_data, tiny(model).data).train()
@@ -103,6 +90,8 @@ def test_weights_are_those_of_the_estimator(small_data: Path, trained: Path, mod
     stored = load_weights(trained, run_of(trained, model))
     expected = fitted.to_arrays()
     assert list(stored) == list(expected)
+    if "pixels" not in model:
+        assert {array.dtype for array in stored.values()} == {np.dtype(np.float32)}
     for name in stored:
         np.testing.assert_allclose(stored[name], expected[name], rtol=1e-4, atol=1e-6)
 
@@ -130,34 +119,6 @@ def test_seed_changes_weights_and_order_but_not_the_data(small_data: Path, tmp_p
     assert first.weights_sha256 != second.weights_sha256
 
 
-@pytest.mark.parametrize("damage", ["missing", "truncated", "changed", "no record", "damaged record", "other format"])
-def test_damaged_run_is_made_again_to_the_same_bytes(
-    small_data: Path, trained: Path, tmp_path: Path, damage: str
-) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(trained, results)
-    run = run_of(results, "theta")
-    weights, record = RunStore(results).weights_path(run), results / "runs" / run / "run.json"
-    whole = weights.read_bytes()
-    match damage:
-        case "missing":
-            weights.unlink()
-        case "truncated":
-            weights.write_bytes(whole[:1000])
-        case "changed":
-            weights.write_bytes(whole[:-1] + b"?")
-        case "no record":
-            record.unlink()
-        case "damaged record":
-            record.write_text("{")
-        case "other format":
-            rewrite(results, run, {"format": 0})
-    again = train_run(context_of(small_data, results), tiny("theta"), 0)
-    assert (again.cached, again.record.run) == (False, run)
-    assert weights.read_bytes() == whole
-    assert train_run(context_of(small_data, results), tiny("theta"), 0).cached
-
-
 def diverging(small_data: Path, results: Path, settings: RunSettings) -> dict[str, Any]:
     with pytest.raises(ThetaRBMError, match="training diverged"):
         train(small_data, results, settings)
@@ -183,7 +144,6 @@ def test_divergence_after_good_epochs_keeps_the_last_good_one(small_data: Path, 
     assert 0 < good < 6
     assert f"diverged in epoch {good + 1}" in record["error"]
     checkpoint = RunStore(tmp_path).load_checkpoint(record["run"])
-    assert checkpoint is not None
     assert all(np.isfinite(array).all() for array in checkpoint.values())
     # It resumes there, fails in the same epoch, and still knows the good ones.
     assert diverging(small_data, tmp_path, settings)["history"] == record["history"]
@@ -192,13 +152,15 @@ def test_divergence_after_good_epochs_keeps_the_last_good_one(small_data: Path, 
 def test_failed_run_can_be_mended(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def refuse(*_: Any, **__: Any) -> None:
-        raise ThetaRBMError("the device is lost")
+        raise MemoryError("Unable to allocate 9 TiB")
 
     with monkeypatch.context() as patch:
         patch.setattr("thetarbm_cli.models.rbm.RBM.fit", refuse)
-        with pytest.raises(ThetaRBMError, match="the device is lost"):
+        with pytest.raises(MemoryError):
             train(small_data, tmp_path, "rbm")
-    assert record_of(tmp_path, run_of(tmp_path, "rbm"))["state"] == "failed"
+    record = record_of(tmp_path, run_of(tmp_path, "rbm"))
+    assert (record["state"], record["error"]) == ("failed", "out of memory: Unable to allocate 9 TiB")
+    assert record["environment"]["backend"] == select_backend().name
     assert train(small_data, tmp_path, "rbm").state == "done"
     assert record_of(tmp_path, run_of(tmp_path, "rbm"))["error"] is None
 
@@ -214,7 +176,7 @@ def test_wrong_input_is_no_failed_run(small_data: Path, tmp_path: Path, monkeypa
 
 
 class Killed(BaseException):
-    """The end of a process, at a context of our choice."""
+    """The end of a process, at a place of our choice."""
 
 
 def kill_before(patch: pytest.MonkeyPatch, method: str, count: int = 1) -> None:
@@ -231,10 +193,16 @@ def kill_before(patch: pytest.MonkeyPatch, method: str, count: int = 1) -> None:
     patch.setattr(RunStore, method, wrapped)
 
 
-@pytest.mark.parametrize("model", ["rbm", "orbm", "tirbm", "theta", "pixels"])
 @pytest.mark.parametrize(
-    ("method", "count"),
-    [("save_checkpoint", 1), ("save_checkpoint", 3), ("save_weights", 1), ("save", 1), ("remove_checkpoint", 1)],
+    ("model", "method", "count"),
+    [
+        ("theta", "save_checkpoint", 1),
+        ("theta", "save_checkpoint", 3),
+        ("rbm", "save_weights", 1),
+        ("orbm", "save", 1),
+        ("tirbm", "remove_checkpoint", 1),
+        ("pixels", "save", 1),
+    ],
 )
 def test_end_at_any_write_then_again_gives_the_same_bytes(
     small_data: Path,
@@ -247,19 +215,17 @@ def test_end_at_any_write_then_again_gives_the_same_bytes(
 ) -> None:
     monkeypatch.setattr("thetarbm_cli.experiments.runs.checkpoints.SHARE", 1e9)  # a checkpoint after every epoch
     run = run_of(trained, model)
-    writes_checkpoints = model != "pixels"
     with monkeypatch.context() as patch:
         kill_before(patch, method, count)
-        if method == "save_checkpoint" and not writes_checkpoints:
+        with pytest.raises(Killed):
             train(small_data, tmp_path, model)
-        else:
-            with pytest.raises(Killed):
-                train(small_data, tmp_path, model)
-    (tmp_path / "runs" / run / ".checkpoint.npz.xyz.part").write_bytes(b"half")
+    leftover = tmp_path / "runs" / run / ".checkpoint.npz.xyz.part"
+    leftover.write_bytes(b"half")
     train(small_data, tmp_path, model)
     store = RunStore(tmp_path)
     assert store.weights_path(run).read_bytes() == RunStore(trained).weights_path(run).read_bytes()
     assert record_of(tmp_path, run)["history"] == record_of(trained, run)["history"]
+    assert leftover.exists() == (method == "remove_checkpoint")  # nothing was left to be done
 
 
 def test_resumed_run_starts_where_it_was_cut_off(
@@ -282,7 +248,7 @@ def test_resumed_run_starts_where_it_was_cut_off(
     ]
 
 
-@pytest.mark.parametrize("damage", ["empty", "truncated", "changed", "npy", "other run"])
+@pytest.mark.parametrize("damage", ["changed", "other run"])
 def test_damaged_checkpoint_is_left_aside(
     small_data: Path,
     trained: Path,
@@ -300,15 +266,8 @@ def test_damaged_checkpoint_is_left_aside(
     path = RunStore(tmp_path).checkpoint_path(run)
     whole = path.read_bytes()
     match damage:
-        case "empty":
-            path.write_bytes(b"")
-        case "truncated":
-            path.write_bytes(whole[: len(whole) // 2])
         case "changed":
             path.write_bytes(whole[:9000] + bytes([whole[9000] ^ 8]) + whole[9001:])
-        case "npy":
-            with path.open("wb") as stream:
-                np.save(stream, np.zeros(3))
         case "other run":
             path.write_bytes(next((tmp_path / "other").rglob("checkpoint.npz")).read_bytes())
     train(small_data, tmp_path, "theta")
@@ -363,9 +322,3 @@ def test_each_role_and_seed_errs_on_its_own(small_data: Path) -> None:
     assert (train_role != svm_role).any()
     assert (svm_role != test_role).any()
     assert (train_role != other_seed).any()
-
-
-def test_clean_runs_estimate_their_own_orientations(small_data: Path) -> None:
-    settings = tiny("theta")
-    images = np.zeros((2, 784), dtype=np.float32)
-    assert training_run.perturbed_orientations(build("theta", {}), images, settings, 0) is None

@@ -74,7 +74,6 @@ def test_every_sample_is_read_with_all_that_it_says(
 ) -> None:
     record = RunStore(tmp_path).load(put(sample, tmp_path))
     assert warnings.messages == []
-    assert record is not None
     read, written = record.model_dump(mode="json"), content_of(sample)
     for name, value in written.items():
         if name != "format":
@@ -114,7 +113,6 @@ def test_sample_of_the_theory_is_read(tmp_path: Path, warnings: pytest.LogCaptur
         shutil.copy(sample, tmp_path / "theory.json")
         record = load_theory(tmp_path)
         assert warnings.messages == []
-        assert record is not None
         assert record.model_dump()["checks"] == content_of(sample)["checks"]
 
 

@@ -32,18 +32,6 @@ class LostProcessError(ThetaRBMError):
         super().__init__(LOST_PROCESS)
 
 
-def each(function: Callable[[Task], Result], jobs: Sequence[Task], processes: int) -> Iterator[tuple[Task, Result]]:
-    """Yield every job with its result as it is done; the first failure ends the iteration with its error.
-
-    Processes are started afresh, not forked: a BLAS that has threads does not survive a fork. They take the number of
-    BLAS threads from the environment.
-    """
-    for job, result in outcomes(function, jobs, processes):
-        if isinstance(result, Exception):
-            raise result
-        yield job, result
-
-
 def outcomes(
     function: Callable[[Task], Result],
     jobs: Sequence[Task],
@@ -52,7 +40,9 @@ def outcomes(
 ) -> Iterator[tuple[Task, Result | Exception]]:
     """Yield every job with its result, or the exception that it ended with, as it is done.
 
-    A process that dies is a `LostProcessError` of its own job; the others are not touched.
+    A process that dies is a `LostProcessError` of its own job; the others are not touched. Processes are started
+    afresh, not forked: a BLAS that has threads does not survive a fork. They take the number of BLAS threads from the
+    environment.
 
     Parameters
     ----------
