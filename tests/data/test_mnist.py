@@ -30,10 +30,6 @@ def test_shipped_files_are_the_published_ones() -> None:
     assert found == PUBLISHED_MD5
 
 
-def test_shipped_file_is_small() -> None:
-    assert SHIPPED.stat().st_size <= 12_000_000
-
-
 def test_load_gives_train_then_test() -> None:
     images, labels = mnist.load_mnist()
     assert images.shape == (70_000, 28, 28)
@@ -44,12 +40,6 @@ def test_load_gives_train_then_test() -> None:
     parts = mnist.read_shipped_files()
     assert images[60_000:].tobytes() == parts["t10k-images-idx3-ubyte"][16:]
     assert images[:60_000].tobytes() == parts["train-images-idx3-ubyte"][16:]
-
-
-def test_loaded_arrays_cannot_be_changed_by_accident() -> None:
-    images, _ = mnist.load_mnist()
-    with pytest.raises(ValueError, match="read-only"):
-        images[0, 0, 0] = 1
 
 
 @pytest.mark.parametrize("content", [b"", SHIPPED.read_bytes()[:1000], b"not xz", lzma.compress(b"short", preset=0)])

@@ -73,7 +73,6 @@ def test_zip_and_folder_give_the_same_arrays(
         ("auto", True, True, logging.INFO, "mirrored, so they are transposed"),
         ("no", True, False, logging.WARNING, "--transpose yes turns them round"),
         ("yes", False, True, logging.WARNING, "--transpose no turns them round"),
-        ("no", False, False, None, ""),
         ("yes", True, True, None, ""),
     ],
 )
@@ -211,37 +210,22 @@ def test_reads_what_was_written(rows: list[tuple[list[float], int]], number: str
     assert labels.tolist() == [label for _, label in rows]
 
 
-def test_last_line_needs_no_end_and_blank_lines_may_follow() -> None:
-    assert read_text(b"0 0.5 1 7", 1)[1].tolist() == [7]
-    assert read_text(b"0 0.5 1 7\n  \n\n", 1)[1].tolist() == [7]
-
-
-def test_an_overshoot_by_rounding_is_cut() -> None:
-    assert read_text(b"-0.0001 0.5 1.0001 7\n", 1)[0].tolist() == [[0.0, 0.5, 1.0]]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "table.amat ends after 0 lines, and 2 are expected"),
-        (b"0 0 0 1\n", "ends after 1 lines, and 2 are expected"),
         (b"0 0 0 1\n0 0 0 1\n0 0 0 1\n", "has more than the 2 lines"),
         (b"0 0 0 1\n0 0 1\n", "line 2 has 3 columns, and 4 are expected"),
         (b"0 0 0 1\n\n0 0 0 1\n", "line 2 has 0 columns"),
-        (b"0 0 0 0 1\n", "line 1 has 5 columns"),
         (b"0 0 0 1\n0 x 0 1\n", "line 2 has something that is not a number: .*x"),
         (b"0 \xff\xfe 0 1\n", "line 1 has something that is not a number"),
         (b"0 " + b"z" * 120 + b" 0 1\n", "line 1 .*not a number: .*…$"),
         (b"0 nan 0 1\n", "line 1, column 2: nan is not a pixel value"),
-        (b"0 0 inf 1\n", "line 1, column 3: inf is not a pixel value"),
         (b"0 0 1e999 1\n", "line 1, column 3: inf"),
         (b"0 0 1.01 1\n", "line 1, column 3: 1.01"),
         (b"-0.01 0 0 1\n", "line 1, column 1: -0.01"),
-        (b"0 128 0 1\n", "line 1, column 2: 128.0"),
         (b"0 0 0 10\n", "line 1: 10.0 is not a label in 0..9"),
-        (b"0 0 0 -1\n", "line 1: -1.0 is not a label"),
         (b"0 0 0 2.5\n", "line 1: 2.5 is not a label"),
-        (b"0 0 0 nan\n", "line 1: nan is not a label"),
         (b"0" * (4 * LONGEST_NUMBER + 1), "line 1 is longer than 160 characters"),
     ],
 )
@@ -251,14 +235,10 @@ def test_wrong_tables_are_refused_with_the_line(content: bytes, message: str) ->
     assert "\n" not in str(caught.value)
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(content: bytes) -> None:
-    try:
-        images, labels = read_text(content, 1)
-    except InputError:
-        return
-    assert np.isfinite(images).all()
-    assert 0 <= labels[0] <= 9
+def test_ends_of_lines_and_rounding_are_forgiven() -> None:
+    assert read_text(b"0 0.5 1 7", 1)[1].tolist() == [7]
+    assert read_text(b"0 0.5 1 7\n  \n\n", 1)[1].tolist() == [7]
+    assert read_text(b"-0.0001 0.5 1.0001 7\n", 1)[0].tolist() == [[0.0, 0.5, 1.0]]
 
 
 def test_progress_ends_with_the_last_row() -> None:
@@ -333,7 +313,7 @@ def test_the_whole_archive_is_read_in_little_memory(tmp_path: Path) -> None:
     assert int(done.stdout) * 1024 < 1.5e9
 
 
-@pytest.mark.parametrize("first", [0, 20_000, 40_000])
+@pytest.mark.parametrize("first", [0, 40_000])
 def test_tells_which_way_digits_look(mnist_rot: Prepared, first: int) -> None:
     rows = slice(first, first + 800)
     images, labels = mnist_rot.images[rows], mnist_rot.labels[rows]
@@ -342,12 +322,6 @@ def test_tells_which_way_digits_look(mnist_rot: Prepared, first: int) -> None:
     assert as_is > swapped + 0.1
     mirrored = looks_transposed(images.transpose(0, 2, 1), labels)
     assert mirrored == (True, pytest.approx(swapped, abs=1e-6), pytest.approx(as_is, abs=1e-6))
-
-
-def test_floats_are_read_like_bytes(mnist_rot: Prepared) -> None:
-    images, labels = mnist_rot.images[:300], mnist_rot.labels[:300]
-    as_floats = (images / 255).astype(np.float32)
-    assert looks_transposed(as_floats, labels) == pytest.approx(looks_transposed(images, labels), abs=1e-6)
 
 
 def test_blank_images_and_symmetric_digits_are_left_as_they_are() -> None:

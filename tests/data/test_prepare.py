@@ -59,18 +59,14 @@ def test_prepared_files_are_plain_and_described(original: Prepared) -> None:
     assert sidecar["summary"] == summarise(original).model_dump()
 
 
-def test_second_call_finds_the_same_data(folder: Path, original: Prepared) -> None:
+def test_second_call_finds_the_same_data_and_force_makes_it_again(folder: Path, original: Prepared) -> None:
     found = prepare(folder, "mnist")
     assert found.cached
     assert found.sha256 == original.sha256
     for name in ("images", "labels", "split", "angles"):
         assert np.array_equal(getattr(found, name), getattr(original, name))
-
-
-def test_force_makes_the_data_again(folder: Path, original: Prepared) -> None:
     made = prepare(folder, "mnist", force=True)
-    assert not made.cached
-    assert made.sha256 == original.sha256
+    assert (made.cached, made.sha256) == (False, original.sha256)
 
 
 def test_seeds_have_files_of_their_own(folder: Path, original: Prepared) -> None:
@@ -92,10 +88,6 @@ def flip_a_byte(data: Path, sidecar: Path) -> None:
     content = bytearray(data.read_bytes())
     content[len(content) // 2] ^= 1
     data.write_bytes(content)
-
-
-def truncate(data: Path, sidecar: Path) -> None:
-    data.write_bytes(data.read_bytes()[:-1000])
 
 
 def replace_by_other_arrays(data: Path, sidecar: Path) -> None:
@@ -129,22 +121,14 @@ def change_sidecar(sidecar: Path, **changes: Any) -> None:
     ("damage", "reason"),
     [
         (flip_a_byte, "its checksum is wrong"),
-        (truncate, "its checksum is wrong"),
-        (lambda data, sidecar: data.write_bytes(b""), "its checksum is wrong"),
         (lambda data, sidecar: data.unlink(), "the data file is missing"),
         (link_elsewhere, "its checksum is wrong"),
         (replace_by_other_arrays, "its arrays are not those of prepared data"),
         (replace_by_text, "it cannot be read"),
         (lambda data, sidecar: sidecar.unlink(), "mnist-shipped-seed0.json is missing"),
-        (lambda data, sidecar: sidecar.write_bytes(b""), "mnist-shipped-seed0.json cannot be used: it is not JSON"),
-        (lambda data, sidecar: sidecar.write_bytes(b"\xff\x00"), "it is not UTF-8 text"),
-        (lambda data, sidecar: sidecar.write_bytes(b"[" * 100_000), "it is nested too deeply"),
-        (lambda data, sidecar: sidecar.write_bytes(sidecar.read_bytes()[:-20]), "it is not JSON"),
-        (lambda data, sidecar: sidecar.write_text("[1]"), "it is not a JSON object"),
         (lambda data, sidecar: sidecar.write_text("{}"), "has no valid 'format'"),
         (change_a_digit, "mnist-shipped-seed0.json cannot be used: its checksum is not that of its content"),
         (lambda data, sidecar: change_sidecar(sidecar, sha256=3), "has no valid 'sha256'"),
-        (lambda data, sidecar: change_sidecar(sidecar, sha256="0" * 64), "its checksum is wrong"),
     ],
 )
 def test_damaged_data_is_made_again_with_a_warning(
@@ -181,14 +165,6 @@ def test_outdated_data_is_made_again_without_a_warning(
     assert prepare(folder, "mnist").cached
 
 
-@pytest.mark.parametrize("name", ["mnist-shipped-seed0.npz", "mnist-shipped-seed0.json"])
-def test_a_folder_in_the_place_of_a_file_is_named(folder: Path, name: str) -> None:
-    (folder / name).unlink()
-    (folder / name).mkdir()
-    with pytest.raises(ThetaRBMError, match=f"cannot write .*{name}: Is a directory"):
-        prepare(folder, "mnist")
-
-
 def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(seed: int) -> None:
         raise ThetaRBMError("no luck")
@@ -204,16 +180,11 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     [
         ({"dataset": "fashion"}, "unknown data set 'fashion'.*fashion-rot"),
         ({"source": "elsewhere"}, "unknown source 'elsewhere': use generated, official, .* .npz"),
-        ({"source": "/"}, "unknown source '/'"),
         ({"source": "elsewhere.npz"}, "no file elsewhere.npz"),
         ({"seed": -1}, "seed -1"),
-        ({"seed": 2**32}, "seed 4294967296"),
         ({"transpose": "maybe"}, "transpose 'maybe'"),
         ({"archive": Path("x.zip")}, "--archive"),
-        ({"dataset": "mnist", "archive": Path("x")}, "--archive"),
         ({"dataset": "mnist", "source": "official"}, "mnist has no source 'official': use --source shipped"),
-        ({"dataset": "fashion-rot", "source": "official"}, "fashion-rot has no source 'official'"),
-        ({"dataset": "fashion-rot", "source": "shipped"}, "fashion-rot has no source 'shipped'"),
         ({"source": "shipped"}, "mnist-rot has no source 'shipped': use --source generated or --source official"),
     ],
 )

@@ -36,7 +36,6 @@ def save(tmp_path: Path, **arrays: Any) -> Path:
         (BYTES.reshape(30, 36), BYTES),
         (np.asfortranarray(BYTES), BYTES),
         (BYTES > 100, (BYTES > 100) * np.uint8(255)),
-        ((BYTES / 255).astype(np.float64), (BYTES / 255).astype(np.float32)),
         ((BYTES / 255).astype(">f8"), (BYTES / 255).astype(np.float32)),
         (np.asfortranarray((BYTES / 255).astype(">f4")), (BYTES / 255).astype(np.float32)),
         ((BYTES > 100).astype(np.float16), (BYTES > 100).astype(np.float32)),
@@ -65,38 +64,28 @@ def floats(value: float) -> np.ndarray:
     [
         ({"images": np.zeros((30, 6, 7), np.uint8)}, r"the shape \(30, 6, 7\); square images"),
         ({"images": np.zeros((30, 37), np.uint8)}, r"the shape \(30, 37\); square images"),
-        ({"images": np.zeros((30, 6, 6, 1), np.uint8)}, "square images"),
-        ({"images": np.zeros(30, np.uint8)}, "square images"),
         ({"images": np.uint8(3)}, "square images"),
         ({"images": np.zeros((0, 6, 6), np.uint8), "labels": np.zeros(0, int)}, "has no images"),
         (
             {"images": np.zeros((30, 1, 1), np.uint8)},
             "images of 1×1 pixels are not supported, only 4×4 to 256×256",
         ),
-        ({"images": np.zeros((30, 0), np.uint8)}, "images of 0×0 pixels"),
         ({"images": np.zeros((30, 257, 257), np.uint8)}, "images of 257×257 pixels"),
         ({"images": BYTES.astype(np.int64)}, "type int64; store them as uint8, or as floats"),
-        ({"images": BYTES.astype(complex)}, "type complex128"),
-        ({"images": BYTES.astype(str)}, "type <U3"),
         (
             {"images": BYTES.astype(float)},
             r"pixels go from \d+ to 2\d\d, and \[0, 1\] is needed: divide by 255, or store uint8",
         ),
         ({"images": floats(1.5)}, r"from \S+ to 1\.5, and \[0, 1\] is needed: divide by 1\.5$"),
-        ({"images": floats(16)}, r"from \S+ to 16, and \[0, 1\] is needed: divide by 16$"),
         ({"images": floats(-0.5)}, r"image 4 has the value -0.5, which is not in \[0, 1\]$"),
         ({"images": floats(np.nan)}, r"image 4 has the value nan, which is not in \[0, 1\]$"),
-        ({"images": floats(np.inf)}, r"image 4 has the value inf, which is not in \[0, 1\]$"),
         ({"labels": LABELS[:-1]}, r"labels have the shape \(29,\), and 30 images need \(30,\)"),
-        ({"labels": LABELS[:, None]}, r"labels have the shape \(30, 1\)"),
         ({"labels": LABELS.astype(str)}, r"labels are of type <U21.*number the classes from 0"),
-        ({"labels": LABELS.astype(float)}, "labels are of type float64"),
         ({"labels": LABELS - 1}, "labels go from -1 to 1; 0 to 9999 is possible"),
         ({"labels": LABELS * 10_000}, "labels go from 0 to 20000"),
         ({"labels": np.zeros(30, int)}, "the train part has only class 0; at least two classes"),
         ({"split": SPLIT[:-1]}, r"split is int64 of the shape \(29,\); 30 whole numbers"),
         ({"split": SPLIT.astype(float)}, "split is float64"),
-        ({"split": SPLIT + 1}, "split may hold 0 .* it holds 3"),
         ({"split": SPLIT - 1}, "split may hold 0 .* it holds -1"),
         ({"split": np.full(30, 2)}, "the train part is empty"),
         ({"split": np.zeros(30, int)}, "the test part is empty"),
@@ -111,27 +100,22 @@ def test_wrong_files_are_refused_with_a_reason(tmp_path: Path, changed: dict[str
     assert "\n" not in str(caught.value)
 
 
-def test_without_a_split_one_is_drawn_from_the_seed(tmp_path: Path) -> None:
-    path = save(tmp_path, images=BYTES, labels=LABELS)
-    split = read_user_file(path, seed=5)["split"]
-    assert np.array_equal(split, read_user_file(path, seed=5)["split"])
-    assert not np.array_equal(split, read_user_file(path, seed=6)["split"])
-    for label in range(3):
-        assert np.bincount(split[label == LABELS]).tolist() == [6, 1, 3]
+def test_too_few_images_to_split_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the test part is empty; give more images"):
+        read_user_file(save(tmp_path, images=BYTES[:2], labels=LABELS[:2]))
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_split_is_independent_of_what_numpy_draws_from_the_same_seed(tmp_path: Path, seed: int) -> None:
     """Images are often turned by angles of default_rng(seed): no part may have angles of its own."""
     angles = np.random.default_rng(seed).uniform(0, 360, 3000)
-    path = save(tmp_path, images=np.zeros((3000, 4, 4), np.uint8), labels=np.arange(3000) % 10)
+    labels = np.arange(3000) % 10
+    path = save(tmp_path, images=np.zeros((3000, 4, 4), np.uint8), labels=labels)
     split = read_user_file(path, seed)["split"]
+    assert np.array_equal(split, read_user_file(path, seed)["split"])
+    assert not np.array_equal(split, read_user_file(path, seed + 1)["split"])
+    assert np.bincount(split[labels == 4]).tolist() == [180, 30, 90]
     assert stats.kruskal(*(angles[split == part] for part in range(3))).pvalue > 0.01
-
-
-def test_too_few_images_to_split_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the test part is empty; give more images"):
-        read_user_file(save(tmp_path, images=BYTES[:2], labels=LABELS[:2]))
 
 
 @pytest.mark.parametrize(
@@ -152,26 +136,6 @@ def test_odd_files_are_read_with_a_warning(
     assert message in caplog.text
 
 
-DTYPES = ["?", "u1", "i1", "<i4", ">i8", "<f2", "<f4", ">f8", "<c8", "<U3", "<M8[s]", "V4"]
-
-
-@given(
-    st.sampled_from(DTYPES),
-    st.lists(st.integers(0, 6), max_size=4).map(tuple),
-    st.sampled_from(DTYPES),
-    st.booleans(),
-)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
-def test_any_arrays_are_read_or_refused(
-    tmp_path: Path, kind: str, shape: tuple[int, ...], label_kind: str, with_split: bool
-) -> None:
-    arrays = {"images": np.zeros(shape, kind), "labels": np.zeros(shape[:1], label_kind)}
-    if with_split:
-        arrays["split"] = np.zeros(shape[:1], label_kind)
-    with contextlib.suppress(InputError):
-        assert read_user_file(save(tmp_path, **arrays))["images"].dtype in (np.uint8, np.float32)
-
-
 def npy(array: np.ndarray, version: tuple[int, int] = (1, 0)) -> bytes:
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, version=version)
@@ -185,7 +149,7 @@ def write(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEFLA
     return path
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("version", [(1, 0), (2, 0)])
 def test_reads_the_named_arrays_only(tmp_path: Path, method: int, version: tuple[int, int]) -> None:
     array = np.arange(6, dtype=">f8").reshape(2, 3, order="F")

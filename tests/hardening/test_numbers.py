@@ -20,22 +20,14 @@ TINY = ("train", "--profile", "tiny", "--json")
 @pytest.mark.parametrize(
     "options",
     [
-        ["--model", "rbm", "--set", "batch_size=1000000"],
-        ["--model", "theta", "--set", "batch_size=1000000", "--tensor", "full"],
-        ["--model", "tirbm", "--set", "batch_size=1000000"],
-        ["--model", "rbm", "--hidden", "1"],
-        ["--model", "theta", "--hidden", "1"],
-        ["--model", "tirbm", "--hidden", "1"],
-        ["--model", "theta", "--set", "rotations=1"],
-        ["--model", "theta", "--set", "rotations=1", "--tensor", "full"],
-        ["--model", "tirbm", "--set", "rotations=1"],
+        ["--model", "rbm", "--hidden", "1", "--set", "batch_size=1000000"],
+        ["--model", "theta", "--tensor", "full", "--set", "rotations=1", "--set", "batch_size=1000000"],
+        ["--model", "tirbm", "--hidden", "1", "--set", "rotations=1", "--set", "batch_size=1000000"],
         ["--model", "orbm", "--set", "rotations=1", "--rotation", "permutation"],
-        ["--model", "theta", "--epochs", "0"],
-        ["--model", "rbm", "--set", "learning_rate=1e-300"],
-        ["--model", "rbm", "--set", "floor=1e300"],
+        ["--model", "theta", "--epochs", "0", "--seed", "123456789012345678901234567890"],
+        ["--model", "rbm", "--set", "learning_rate=1e-300", "--set", "floor=1e300"],
         ["--model", "rbm", "--sparsity", "0.999999"],
         ["--model", "rbm", "--set", "sparsity=none"],
-        ["--model", "theta", "--seed", "123456789012345678901234567890"],
         ["--model", "theta", "--set", "data.train=1", "--set", "data.test=1000000"],
     ],
     ids=lambda options: " ".join(options[1:]),
@@ -55,8 +47,6 @@ def test_works_and_can_be_measured(thetarbm: Command, options: list[str]) -> Non
     "options",
     [
         ["--model", "theta", "--hidden", "5", "--set", "rotations=360"],
-        ["--model", "tirbm", "--hidden", "5", "--set", "rotations=360"],
-        ["--model", "theta", "--hidden", "10000", "--set", "learning_rate=0.0001"],
         ["--model", "tirbm", "--hidden", "10000", "--set", "learning_rate=0.0001"],
     ],
     ids=lambda options: " ".join(options[1:]),
@@ -78,13 +68,10 @@ def test_large_models_of_small_images_work(thetarbm: Command, tmp_path: Path, op
     [
         (["--set", "learning_rate=1000"], 1, ["epoch 1", "learning_rate", "1000"]),
         (["--hidden", "10000"], 1, ["diverged", "learning_rate", "0.01"]),
-        (["--set", "initial_scale=1e38"], 1, ["diverged", "epoch 1"]),
         (["--set", "initial_scale=1e300"], 1, ["diverged", "epoch 1"]),
         (["--set", "weight_decay=1e300"], 1, ["diverged", "epoch 1"]),
         (["--set", "sparsity_weight=1e300"], 1, ["diverged", "epoch 1"]),
-        (["--set", "orientation_scale=1e-300"], 2, ["0.1 to 100.0"]),
         (["--set", "orientation_scale=1000000000"], 2, ["0.1 to 100.0"]),
-        (["--hidden", "10000000"], 2, ["10000000 hidden units", "GB"]),
         (["--hidden", "1" + 30 * "0"], 2, ["GB", "fewer hidden units"]),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) and value[0].startswith("--") else "",
@@ -116,23 +103,6 @@ def test_measuring_what_is_too_large_is_refused_and_the_run_stays(
     thetarbm("evaluate", sheet["run"]).assert_refused(sheet["run"], "40 features")
     monkeypatch.undo()
     assert thetarbm("evaluate", sheet["run"]).code == 0
-
-
-@pytest.mark.parametrize(
-    ("model", "settings", "images", "gigabytes"),
-    [
-        ("rbm", {}, 10_000, (0.05, 0.2)),
-        ("theta", {}, 10_000, (0.05, 0.2)),
-        ("theta", {"tensor": "full"}, 10_000, (0.1, 0.3)),
-        ("tirbm", {"rotations": 360, "hidden": 10_000}, 10_000, (5, 10)),
-        ("theta", {"tensor": "full", "rotations": 360, "hidden": 10_000}, 10_000, (40, 60)),
-    ],
-)
-def test_estimates_are_of_the_right_order(
-    model: str, settings: dict[str, object], images: int, gigabytes: tuple[float, float]
-) -> None:
-    parameters = resolve(model, parameters=settings).complete_parameters
-    assert gigabytes[0] < build(model, parameters).training_bytes(images, 784) / 1e9 < gigabytes[1]
 
 
 def test_memory_of_a_container_is_that_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

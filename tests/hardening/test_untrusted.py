@@ -16,13 +16,11 @@ from tests.experiments.suites import SMALL
 from tests.hardening.damage import House
 from tests.test_arrays import Trap
 from thetarbm_cli import documents, storage
-from thetarbm_cli.data.sources import user_npz
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite_file import suite_names
 
 RANDOM = np.random.default_rng(0)
 BYTES = RANDOM.integers(0, 256, (40, 6, 6), dtype=np.uint8)
-UNIT = (BYTES / 255).astype(np.float32)
 LABELS = np.arange(40) % 2
 
 
@@ -36,55 +34,10 @@ def train_on(thetarbm: Command, path: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    "forms",
-    [
-        [
-            {"images": BYTES},
-            {"images": BYTES.reshape(40, 36)},
-            {"images": np.asfortranarray(BYTES)},
-            {"images": BYTES, "labels": LABELS.astype(">i4")},
-            {"images": BYTES, "labels": LABELS.astype(bool)},
-            {"images": BYTES, "labels": LABELS.astype(np.uint8), "note": np.array(["not looked at"], dtype=object)},
-        ],
-        [
-            {"images": UNIT},
-            {"images": UNIT.astype(">f4")},
-            {"images": np.asfortranarray(UNIT)},
-            {"images": UNIT.astype(">f8")},
-            {"images": UNIT.astype(np.longdouble)},
-        ],
-    ],
-    ids=["bytes", "floats"],
-)
-def test_forms_of_the_same_images_make_the_same_run(
-    thetarbm: Command, tmp_path: Path, forms: list[dict[str, np.ndarray]]
-) -> None:
-    runs = []
-    for number, arrays in enumerate(forms):
-        path = tmp_path / f"{number}.npz"
-        np.savez(path, **{"labels": LABELS, **arrays})
-        runs.append(train_on(thetarbm, path).json["run"])
-    assert runs == runs[:1] * len(forms)
-
-
-@pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"images": BYTES[:, :1, :1]}, "1×1"),
         ({"images": BYTES[:, :3, :3]}, "3×3"),
-        ({"images": BYTES[:0], "labels": LABELS[:0]}, "no images"),
-        ({"images": BYTES[:1], "labels": LABELS[:1]}, "part"),
         ({"labels": LABELS * 0}, "class 0"),
-        ({"images": UNIT * 2}, "divide by 2"),
-        ({"images": UNIT * np.nan}, "nan"),
-        ({"images": BYTES[:, :, :5]}, "square"),
-        ({"images": BYTES[:, :, :, None]}, "square"),
-        ({"images": BYTES.astype(np.int32)}, "uint8"),
-        ({"labels": np.array(["cat", "dog"] * 20)}, "from 0"),
-        ({"labels": LABELS - 1}, "-1 to 0"),
-        ({"labels": LABELS[:-1]}, "(40,)"),
-        ({"labels": LABELS.astype("M8[s]")}, "whole numbers"),
-        ({"images": BYTES.view([("a", "u1")])}, "uint8"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -99,12 +52,10 @@ def test_wrong_images_are_refused_before_anything_is_written(
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("name", ["images", "labels", "split"])
-def test_pickled_objects_are_refused_and_not_executed(thetarbm: Command, tmp_path: Path, name: str) -> None:
+def test_pickled_objects_are_refused_and_not_executed(thetarbm: Command, tmp_path: Path) -> None:
     path, trap = tmp_path / "mine.npz", tmp_path / "executed"
-    arrays = {"images": BYTES, "labels": LABELS, name: np.array([Trap(trap)] * 40, dtype=object)}
-    np.savez(path, **arrays)
-    train_on(thetarbm, path).assert_refused(repr(name), "pickled")
+    np.savez(path, images=BYTES, labels=np.array([Trap(trap)] * 40, dtype=object))
+    train_on(thetarbm, path).assert_refused("'labels'", "pickled")
     assert not trap.exists()
 
 
@@ -123,20 +74,6 @@ def test_names_in_a_zip_lead_nowhere(thetarbm: Command, tmp_path: Path) -> None:
         archive.writestr("labels.npy", member(LABELS))
     train_on(thetarbm, path).assert_refused("'images'")
     assert set(tmp_path.iterdir()) - before == {path.parent}
-
-
-def test_bombs_are_not_unpacked(thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "mine.npz"
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": (10**9, 100, 100)})
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("images.npy", header.getvalue() + b"few")
-        archive.writestr("labels.npy", member(LABELS))
-    train_on(thetarbm, path).assert_refused("'images'", "header")
-    monkeypatch.setattr(user_npz, "LARGEST_ARRAY", 1_000_000)
-    np.savez_compressed(path, images=np.zeros((40, 200, 200), np.uint8), labels=LABELS)
-    assert path.stat().st_size < 10_000
-    train_on(thetarbm, path).assert_refused("'images'", "1600128", "1000000")
 
 
 # -- files in a results folder -------------------------------------------------------------------------------
@@ -167,7 +104,7 @@ def test_bomb_in_the_place_of_a_checkpoint_is_a_miss(cut_house: House) -> None:
     assert "'progress' unpacks to 50000128" in outcome.err
 
 
-@pytest.mark.parametrize("checksum", ["../../../elsewhere", "A" * 64, "", 3])
+@pytest.mark.parametrize("checksum", ["../../../elsewhere", "A" * 64])
 def test_checksum_in_a_record_cannot_become_a_path(house: House, checksum: Any) -> None:
     record = documents.read(house.file("record"))
     record["data"]["test"]["sha256"] = checksum
@@ -205,7 +142,6 @@ LAUGHS = "\n".join(
 AXIS = ", ".join(str(number) for number in range(1, 100))
 EVIL = {
     "executed": ("title: !!python/object/apply:pathlib.Path.touch [executed]\n" + SMALL, "tag tag:yaml.org"),
-    "instance": ("title: !!python/object:pathlib.Path {}\n" + SMALL, "tag tag:yaml.org"),
     "laughs": (LAUGHS, "is not allowed"),
     "itself": ("a: &a [*a]\n" + SMALL, "alias *a is not allowed"),
     "deep": ("[" * 200_000, "deeper than 20 levels"),
