@@ -10,13 +10,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
+import click
 import pytest
 
-from tests.experiments.runs import call
+from tests.experiments.runs import Outcome, call
 from thetarbm_cli import __version__
-from thetarbm_cli.cli import COMMANDS
+from thetarbm_cli.cli import COMMANDS, main
+from thetarbm_cli.commands.session import Session, pass_session
 
 # Runs the command line with one more command, `try`, whose body is the first argument.
 WITH_TRY = """
@@ -61,17 +66,29 @@ def thetarbm(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
     return python("-m", "thetarbm_cli", *arguments, **variables)
 
 
-def attempt(body: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    return python("-c", WITH_TRY, body, *options, "try", **variables)
+Attempt = Callable[..., Outcome]
 
 
-def assert_one_error(done: subprocess.CompletedProcess[str], code: int, *words: str) -> None:
-    assert done.returncode == code
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("error: ")
-    for word in words:
-        assert word in done.stderr
+@pytest.fixture
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
+    """The command line in this process, with one more command that does what it is given."""
+
+    def call_try(body: str, *options: str, **variables: str) -> Outcome:
+        @click.command()
+        @pass_session
+        @click.pass_context
+        def command(ctx: click.Context, session: Session) -> None:
+            exec(compile(body, "<try>", "exec"), {"session": session, "ctx": ctx})
+
+        module = ModuleType("try")
+        module.command = command  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "thetarbm_cli.commands.try_", module)
+        monkeypatch.setitem(COMMANDS, "try", ("try_", ""))
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return call(tmp_path, tmp_path, *options, "try")
+
+    return call_try
 
 
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
@@ -123,26 +140,35 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: 
     assert done.err.count("\n") == 1
 
 
-def test_global_options_have_variables_and_the_option_wins(tmp_path: Path) -> None:
+def test_global_options_have_variables_and_the_option_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def info(*options: str) -> Any:
+        with pytest.raises(SystemExit):
+            main([*options, "info", "--json"])
+        return json.loads(capsys.readouterr().out)
+
     variables = {
         "THETARBM_DATA_DIR": str(tmp_path / "data"),
         "THETARBM_RESULTS": str(tmp_path / "results"),
         "THETARBM_BACKEND": "numpy",
         "THETARBM_THREADS": "2",
     }
-    sheet = json.loads(thetarbm("info", "--json", **variables).stdout)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    sheet = info()
     assert sheet["data_dir"] == str(tmp_path / "data")
     assert sheet["results_dir"] == str(tmp_path / "results")
     assert (sheet["backend"], sheet["backend_reason"]) == ("numpy", "asked for")
     assert sheet["threads"] == 2
 
     other = str(tmp_path / "other")
-    sheet = json.loads(thetarbm("--data-dir", other, "--threads", "1", "info", "--json", **variables).stdout)
+    sheet = info("--data-dir", other, "--threads", "1")
     assert (sheet["data_dir"], sheet["threads"]) == (other, 1)
-
-
-def test_wrong_variable_is_wrong_usage() -> None:
-    assert_one_error(thetarbm("info", THETARBM_BACKEND="torch"), 2, "--backend", "torch")
+    monkeypatch.setenv("THETARBM_BACKEND", "torch")
+    with pytest.raises(SystemExit) as left:
+        main(["info"])
+    assert left.value.code == 2
 
 
 MESSAGES = """
@@ -154,18 +180,15 @@ print("result")
 """
 
 
-def test_messages_go_to_stderr() -> None:
-    done = attempt(MESSAGES)
-    assert (done.returncode, done.stdout) == (0, "result\n")
-    assert done.stderr == "said\ninformed\nwarning: warned\n"
+def test_messages_go_to_stderr(attempt: Attempt) -> None:
+    assert attempt(MESSAGES) == Outcome(0, "result\n", "said\ninformed\nwarning: warned\n")
 
 
 @pytest.mark.parametrize(
     ("options", "variables"), [(["--quiet"], {}), ([], {"THETARBM_QUIET": "1"})], ids=["option", "variable"]
 )
-def test_quiet_leaves_results_and_warnings(options: list[str], variables: dict[str, str]) -> None:
-    done = attempt(MESSAGES, *options, **variables)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "result\n", "warning: warned\n")
+def test_quiet_leaves_results_and_warnings(attempt: Attempt, options: list[str], variables: dict[str, str]) -> None:
+    assert attempt(MESSAGES, *options, **variables) == Outcome(0, "result\n", "warning: warned\n")
 
 
 @pytest.mark.parametrize(
@@ -180,23 +203,28 @@ def test_quiet_leaves_results_and_warnings(options: list[str], variables: dict[s
         ("raise EOFError('short file')", 1, "EOFError: short file"),
     ],
 )
-def test_errors_are_one_sentence(body: str, code: int, fact: str) -> None:
-    assert_one_error(attempt(body), code, fact)
+def test_errors_are_one_sentence(attempt: Attempt, body: str, code: int, fact: str) -> None:
+    done = attempt(body)
+    assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
+    assert done.err.startswith("error: ")
+    assert fact in done.err
 
 
 @pytest.mark.parametrize(
     ("options", "variables"), [(["--debug"], {}), ([], {"THETARBM_DEBUG": "1"})], ids=["option", "variable"]
 )
-def test_debug_shows_the_traceback_before_the_sentence(options: list[str], variables: dict[str, str]) -> None:
+def test_debug_shows_the_traceback_before_the_sentence(
+    attempt: Attempt, options: list[str], variables: dict[str, str]
+) -> None:
     done = attempt("raise ValueError('why')", *options, **variables)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Traceback (most recent call last):")
-    assert 'File "<try>", line 1' in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("error: unexpected ValueError: why")
+    assert done.code == 1
+    assert done.err.startswith("Traceback (most recent call last):")
+    assert 'File "<try>", line 1' in done.err
+    assert done.err.splitlines()[-1].startswith("error: unexpected ValueError: why")
 
 
-def test_command_decides_on_its_exit_code() -> None:
-    assert attempt("ctx.exit(3)").returncode == 3
+def test_command_decides_on_its_exit_code(attempt: Attempt) -> None:
+    assert attempt("ctx.exit(3)").code == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
