@@ -281,13 +281,8 @@ def test_force_does_not_resume(small_data: Path, tmp_path: Path, monkeypatch: py
         with pytest.raises(Killed):
             train(small_data, tmp_path, "rbm")
     seen = []
-    train_run(
-        context_of(small_data, tmp_path),
-        tiny("rbm"),
-        0,
-        force=True,
-        on_epoch=lambda record, _: seen.append(record.epoch),
-    )
+    context = context_of(small_data, tmp_path)
+    train_run(context, tiny("rbm"), 0, force=True, on_epoch=lambda record, _: seen.append(record.epoch))
     assert seen == [1, 2, 3]
 
 

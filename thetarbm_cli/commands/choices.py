@@ -21,9 +21,9 @@ class RegistryChoice(click.Choice):  # type: ignore[type-arg]  # Generic since c
         """Check a name."""
         return super().convert(value, param, ctx) if value in self.choices else self._all().convert(value, param, ctx)
 
-    def get_metavar(self, param: click.Parameter, *context: Any) -> str | None:
-        """List the names for the help."""
-        return self._all().get_metavar(param, *context)
+    def get_metavar(self, param: click.Parameter, *context: Any, **named: Any) -> str | None:
+        """List the names for the help; click gives a context since 8.2, by name."""
+        return self._all().get_metavar(param, *context, **named)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         """Complete a name."""
