@@ -36,8 +36,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder in which mnist-rot, generated from seed 0, is prepared. Tests only add to it."""
-    folder = tmp_path_factory.mktemp("data")
+    """A data folder in which mnist-rot, generated from seed 0, is prepared. Tests only add to it.
+
+    The worker processes of pytest-xdist share it: who comes first prepares, the others wait for the lock.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "data"
     prepare(folder)
     return folder
 

@@ -74,12 +74,6 @@ def test_failed_write_of_arrays_leaves_the_old_file(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["file.npz"]
 
 
-def test_pickled_objects_are_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "file.npz", a=np.array([{"not": "an array"}], dtype=object))
-    with pytest.raises(ValueError, match="'a' holds pickled Python objects, which are never loaded"):
-        read_arrays(tmp_path / "file.npz")
-
-
 def every_flip(content: bytes, places: Iterable[int]) -> Iterator[bytes]:
     """The content with one bit of one byte changed, for each bit of the bytes at these places."""
     for place in places:
@@ -117,13 +111,6 @@ def test_header_that_claims_another_size_is_refused(tmp_path: Path, claim: bytes
     write_arrays(path, {"weights": np.zeros((50, 60), dtype=np.float32)})
     path.write_bytes(path.read_bytes().replace(claim, instead, 1))
     with pytest.raises(UnreadableArrayError, match="'weights' is damaged: its header does not fit its size"):
-        read_arrays(path)
-
-
-def test_array_that_unpacks_to_more_than_the_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "file.npz"
-    np.savez_compressed(path, weights=np.zeros(1_000_000, dtype=np.float32))
-    with pytest.raises(UnreadableArrayError, match="'weights' unpacks to 4000128 bytes; at most"):
         read_arrays(path)
 
 

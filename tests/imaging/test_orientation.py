@@ -19,10 +19,8 @@ from thetarbm_cli.imaging.orientation import (
     OPERATORS,
     WEIGHTINGS,
     DirectionCounter,
-    GradientFilter,
     OrientationEstimator,
     as_histograms,
-    gradient_matrices,
 )
 
 FLAT = 1e-12
@@ -183,13 +181,6 @@ def test_images_larger_than_one_chunk_and_of_one_pixel():
     np.testing.assert_array_equal(estimator(np.ones((3, 1), dtype=np.float32)), [0, 0, 0])
 
 
-def test_contrast_scales_the_votes_and_not_the_orientation(digits):
-    estimator = OrientationEstimator()
-    np.testing.assert_allclose(
-        estimator.histogram(digits * np.float32(0.5)), estimator.histogram(digits) / 4, rtol=1e-3, atol=1e-4
-    )
-
-
 @pytest.mark.parametrize(
     ("keywords", "words"),
     [
@@ -271,14 +262,6 @@ def test_histograms_are_those_of_a_plain_loop_to_the_last_bit(gradients, bins, w
     np.testing.assert_array_equal(counted, plain_histogram(right, down, bins, weighting, shared))
 
 
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_histograms_of_digits_are_those_of_a_plain_loop_to_the_last_bit(digits, weighting, shared):
-    right, down = GradientFilter(12, 28, "gaussian", 2.0)(digits[:12])
-    counted = as_histograms(DirectionCounter(12, 784, 9, weighting, shared).count(right, down))
-    np.testing.assert_array_equal(counted, plain_histogram(right, down, 9, weighting, shared))
-
-
 def test_a_counter_remembers_nothing_of_the_images_before():
     random = np.random.default_rng(0)
     blocks = [random.standard_normal((2, count, 49)).astype(np.float32) for count in (20, 7, 20, 1)]
@@ -286,16 +269,3 @@ def test_a_counter_remembers_nothing_of_the_images_before():
     for block in blocks:
         alone = DirectionCounter(len(block[0]), 49, 9, "squared", shared=True).count(*block)
         np.testing.assert_array_equal(counter.count(*block), alone)
-
-
-@pytest.mark.parametrize("operator", ["gaussian", "central", "sobel"])
-def test_gradients_in_kept_arrays_are_the_products(operator):
-    random = np.random.default_rng(1)
-    smooth, derive = gradient_matrices(11, operator, 1.5)
-    filtered = GradientFilter(30, 11, operator, 1.5)
-    for count in (30, 8, 30, 1):
-        images = random.random((count, 121), dtype=np.float32)
-        right, down = filtered(images)
-        stack = images.reshape(count, 11, 11).astype(np.float64)
-        np.testing.assert_allclose(right.reshape(stack.shape), smooth @ stack @ derive.T, atol=1e-6)
-        np.testing.assert_allclose(down.reshape(stack.shape), derive @ stack @ smooth.T, atol=1e-6)

@@ -85,21 +85,12 @@ def displacements(size, rotations):
     return distances
 
 
-@pytest.mark.parametrize("size", [2, 3, 5, 14, 28, 29, 40])
-@pytest.mark.parametrize("rotations", [2, 4])
-def test_quarter_turns_have_no_displacement(size, rotations):
-    assert max(displacements(size, rotations)) == pytest.approx(0, abs=1e-9)
-
-
 @pytest.mark.parametrize("size", [14, 16, 28, 29, 32, 50])
 @pytest.mark.parametrize(("rotations", "bound"), [(8, 0.35), (9, 0.56), (36, 0.62)])
 def test_pixels_land_near_their_true_place(size, rotations, bound):
-    assert 0 < np.mean(displacements(size, rotations)) <= bound
-
-
-@pytest.mark.parametrize(("size", "rotations"), [(5, 9), (9, 36), (28, 9), (29, 8)])
-def test_no_pixel_lands_far_from_its_true_place(size, rotations):
-    assert max(displacements(size, rotations)) < 2.5
+    distances = displacements(size, rotations)
+    assert 0 < np.mean(distances) <= bound
+    assert max(distances) < 2.5
 
 
 def test_what_is_left_over_lies_on_the_rim():

@@ -112,9 +112,7 @@ def test_statistics_survive_storage():
     assert (restored.floor, restored.rotations) == (0.01, 3)
     np.testing.assert_array_equal(restored.transform(images, group), fitted.transform(images, group))
     plain = Standardiser().fit(images)
-    restored = Standardiser.from_arrays(plain.mean_, plain.scale_)
-    assert restored.rotations is None
-    np.testing.assert_array_equal(restored.transform(images), plain.transform(images))
+    assert Standardiser.from_arrays(plain.mean_, plain.scale_).rotations is None
 
 
 def test_wrong_use_is_refused():
