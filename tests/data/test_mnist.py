@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import lzma
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from tests.docs.pages import script
 from thetarbm_cli.arrays import read_arrays
 from thetarbm_cli.data.prepare import Prepared
 from thetarbm_cli.data.sources import mnist
@@ -51,13 +51,9 @@ def test_a_damaged_installation_is_named(content: bytes, monkeypatch: pytest.Mon
         mnist.read_shipped_files()
 
 
-@pytest.fixture(scope="module")
-def build_script() -> ModuleType:
-    path = Path(__file__).parents[2] / "scripts" / "build_mnist.py"
-    spec = importlib.util.spec_from_file_location("build_mnist", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def build_script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return script(monkeypatch, "build_mnist")
 
 
 def test_build_script_checks_and_joins_the_files(build_script: ModuleType, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
@@ -50,16 +49,16 @@ def paper_says(cell: Cell) -> dict[str, float]:
     return {}
 
 
-@pytest.mark.parametrize("cell", SHIPPED.cells(), ids=lambda cell: cell.name)
-def test_declared_cell_resolves_and_has_the_papers_number(cell: Cell) -> None:
-    assert cell.published == paper_says(cell)
-    for profile in SHIPPED.profiles:
-        sized = next(each for each in SHIPPED.cells(profile) if each.name == cell.name)
-        assert sized.settings().model == cell.model
+@pytest.mark.parametrize("profile", SHIPPED.profiles)
+def test_declared_cells_resolve_and_have_the_papers_numbers(profile: str) -> None:
+    for cell in SHIPPED.cells(profile):
+        assert cell.published == paper_says(cell), cell.name
+        settings = cell.settings()
+        assert settings.model == cell.model, cell.name
         learned = {"mnist": "mnist", "fashion": "fashion-rot"}.get(cell.experiment.partition("-")[0], "mnist-rot")
-        assert sized.settings().data.train_on == learned
-    if "sparsity" in cell.at:
-        assert cell.settings().complete_parameters["sparsity"] == cell.at["sparsity"]
+        assert settings.data.train_on == learned, cell.name
+        if "sparsity" in cell.at:
+            assert settings.complete_parameters["sparsity"] == cell.at["sparsity"], cell.name
 
 
 def test_the_suite_has_every_cell_of_the_paper() -> None:
@@ -124,14 +123,8 @@ def test_every_assumption_has_a_reading_and_a_reason() -> None:
     assert all(each.reading.endswith(".") and each.why.endswith(".") for each in SHIPPED.assumptions)
 
 
-def test_the_shipped_schema_is_current_and_takes_the_shipped_suite() -> None:
-    script = ROOT / "scripts" / "build_schema.py"
-    spec = importlib.util.spec_from_file_location("build_schema", script)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    text = (ROOT / "docs" / "schema" / "experiments.schema.json").read_text(encoding="utf-8")
-    assert text == module.schema_text()
-    schema = json.loads(text)
+def test_the_shipped_schema_takes_the_shipped_suite() -> None:
+    schema = json.loads((ROOT / "docs" / "schema" / "experiments.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(yaml.safe_load((ROOT / "experiments.yaml").read_text(encoding="utf-8")), schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**yaml.safe_load(SMALL), "unknown": 1}, schema)
