@@ -25,21 +25,26 @@ PUBLISHED_MD5 = {
 SHIPPED = Path(mnist.__file__).parents[1] / mnist.SHIPPED
 
 
-def test_shipped_files_are_the_published_ones() -> None:
-    found = {name: hashlib.md5(content).hexdigest() for name, content in mnist.read_shipped_files().items()}
+@pytest.fixture(scope="module")
+def shipped() -> dict[str, bytes]:
+    """The four files, which take seconds to unpack."""
+    return dict(mnist.read_shipped_files())
+
+
+def test_shipped_files_are_the_published_ones(shipped: dict[str, bytes]) -> None:
+    found = {name: hashlib.md5(content).hexdigest() for name, content in shipped.items()}
     assert found == PUBLISHED_MD5
 
 
-def test_load_gives_train_then_test() -> None:
+def test_load_gives_train_then_test(shipped: dict[str, bytes]) -> None:
     images, labels = mnist.load_mnist()
     assert images.shape == (70_000, 28, 28)
     assert images.dtype == labels.dtype == np.uint8
     # The best known beginnings of the two halves: 5 0 4 1 9 and 7 2 1 0 4.
     assert labels[:5].tolist() == [5, 0, 4, 1, 9]
     assert labels[60_000:60_005].tolist() == [7, 2, 1, 0, 4]
-    parts = mnist.read_shipped_files()
-    assert images[60_000:].tobytes() == parts["t10k-images-idx3-ubyte"][16:]
-    assert images[:60_000].tobytes() == parts["train-images-idx3-ubyte"][16:]
+    assert images[60_000:].tobytes() == shipped["t10k-images-idx3-ubyte"][16:]
+    assert images[:60_000].tobytes() == shipped["train-images-idx3-ubyte"][16:]
 
 
 @pytest.mark.parametrize("content", [b"", SHIPPED.read_bytes()[:1000], b"not xz", lzma.compress(b"short", preset=0)])
@@ -56,10 +61,12 @@ def build_script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return script(monkeypatch, "build_mnist")
 
 
-def test_build_script_checks_and_joins_the_files(build_script: ModuleType, tmp_path: Path) -> None:
-    for name, content in mnist.read_shipped_files().items():
+def test_build_script_checks_and_joins_the_files(
+    build_script: ModuleType, shipped: dict[str, bytes], tmp_path: Path
+) -> None:
+    for name, content in shipped.items():
         (tmp_path / name).write_bytes(content)
-    assert build_script.read_checked(tmp_path) == lzma.decompress(SHIPPED.read_bytes())
+    assert build_script.read_checked(tmp_path) == b"".join(shipped.values())
     (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(b"other")
     with pytest.raises(InputError, match="t10k-labels-idx1-ubyte has the MD5"):
         build_script.read_checked(tmp_path)
@@ -69,8 +76,10 @@ def test_build_script_checks_and_joins_the_files(build_script: ModuleType, tmp_p
 
 
 @pytest.mark.slow
-def test_build_script_gives_the_shipped_file(build_script: ModuleType, tmp_path: Path) -> None:
-    for name, content in mnist.read_shipped_files().items():
+def test_build_script_gives_the_shipped_file(
+    build_script: ModuleType, shipped: dict[str, bytes], tmp_path: Path
+) -> None:
+    for name, content in shipped.items():
         (tmp_path / name).write_bytes(content)
     build_script.build(tmp_path, tmp_path / "built.xz")
     assert lzma.decompress((tmp_path / "built.xz").read_bytes()) == lzma.decompress(SHIPPED.read_bytes())

@@ -163,17 +163,16 @@ def test_a_cluster_gives_the_records_of_this_process(
     "shared", [pytest.param(None, id="shared"), pytest.param(False, id="handed-back", marks=pytest.mark.slow)]
 )
 def test_a_killed_worker_loses_nothing_and_doubles_nothing(
-    shared: bool | None, tmp_path: Path, small_data: Path, undisturbed: dict[str, dict[str, Any]]
+    shared: bool | None,
+    tmp_path: Path,
+    small_data: Path,
+    undisturbed: dict[str, dict[str, Any]],
+    two_workers: LocalCluster,
 ) -> None:
     jobs = jobs_of(tmp_path, small_data, tmp_path, seeds=2)
-    with (
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address="127.0.0.1:0"
-        ) as running,
-        Client(running) as client,
-    ):
-        executor = DaskExecutor(running.scheduler_address, shared=shared)
-        told = []
+    executor = DaskExecutor(two_workers.scheduler_address, shared=shared)
+    told = []
+    with Client(two_workers) as client:
         for job, outcome in executor(context_of(small_data, tmp_path), jobs, False):
             told.append(job)
             assert outcome.state in ("done", "cached")
