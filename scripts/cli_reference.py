@@ -64,8 +64,9 @@ def reference() -> str:
     parts += ["## Exit codes\n", _codes(), "## Commands\n", _filled(f"{listed}.")]
     commands = {name: command for name in COMMANDS if (command := root.get_command(context, name))}
     lines = {name: _lines(command, context) for name, command in commands.items()}
-    counts = Counter(line for own in lines.values() for line in own.values())
-    shared = {line for line, count in counts.items() if count >= SHARED}
+    counts = Counter(option for own in lines.values() for option in own.items())
+    # By name: of two options of one name, the rarer is described with each command.
+    shared = set(dict(option for option, count in reversed(counts.most_common()) if count >= SHARED).values())
     parts += ["## Options of several commands\n", _table(COLUMNS, sorted(shared))]
     for name, command in commands.items():
         parts.append(_command(name, command, lines[name], shared))

@@ -17,7 +17,8 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from thetarbm_cli import __version__, followup
-from thetarbm_cli.commands.session import Session, UserPath
+from thetarbm_cli.commands.options import UserPath
+from thetarbm_cli.commands.session import Session
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError
 
 logger = logging.getLogger("thetarbm")
@@ -31,16 +32,16 @@ COMMANDS = {
     "train": ("train", "Train one model; a finished run is found again, a cut-off one resumed."),
     "evaluate": ("evaluate", "Measure runs: RBF-SVM test error and γ-score."),
     "features": ("features", "Write the features of a run to a file."),
-    "perturb": ("perturb", "Table 3: test error under perturbed orientations."),
+    "perturb": ("perturb", "Make Table 3: test error under perturbed orientations."),
     "run": ("run", "Make the runs of the suite that are missing."),
-    "status": ("status", "What of the suite is done, and why the rest is not."),
-    "tables": ("tables", "The paper's tables and the verdicts, from the records."),
-    "report": ("report", "One HTML page with everything, for a browser."),
-    "show": ("show", "One run: settings, numbers, history, files."),
-    "figures": ("figures", "Figures of what was measured and learned."),
+    "status": ("status", "Say what of the suite is done, and why the rest is not."),
+    "tables": ("tables", "Print the paper's tables and the verdicts, from the records."),
+    "report": ("report", "Write one HTML page with everything, for a browser."),
+    "show": ("show", "Show one run: settings, numbers, history, files."),
+    "figures": ("figures", "Draw figures of what was measured and learned."),
     "clean": ("clean", "Remove stale runs, or the weights."),
     "verify": ("verify", "Check the paper's lemma and theorem numerically."),
-    "info": ("info", "Versions, backend, threads, folders and what is prepared."),
+    "info": ("info", "Show versions, backend, threads, folders and what is prepared."),
 }
 
 
@@ -68,7 +69,7 @@ class CommandGroup(click.Group):
             raise CommandError(error) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order a user meets them."""
+        """List the names in the order a user meets them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -80,7 +81,7 @@ class CommandGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Commands from the table above, and options."""
+        """Complete commands from the table above, and options."""
         commands = [
             CompletionItem(name, help=summary) for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)
         ]
@@ -130,7 +131,7 @@ def root(
 
 
 def _given_words(ctx: click.Context) -> tuple[str, ...]:
-    """The global options that decide what a command does, as they were given by the line or by variables."""
+    """Repeat the global options that decide what a command does, as given on the line or by variables."""
     given = [
         (parameter.opts[0], str(ctx.params[parameter.name]))
         for parameter in ctx.command.params

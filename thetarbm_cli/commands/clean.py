@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
-from thetarbm_cli.commands.suite_options import suite_option
+from thetarbm_cli.commands.options import json_option, suite_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import InputError
 
 

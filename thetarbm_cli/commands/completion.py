@@ -27,7 +27,7 @@ THEORY = CompletionItem("theory", help="The numerical checks of the paper's math
 
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Ids of the runs in the results folder, without those that are on the line already."""
+    """Give the ids of the runs in the results folder, without those that are on the line already."""
     from thetarbm_cli.experiments.suite_file import run_identifiers
 
     results = ctx.find_root().params.get("results") or Path("results")
@@ -36,7 +36,7 @@ def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Experiments of the suite, and its tables; the cells of an experiment as soon as no other is meant."""
+    """Give the experiments and tables of the suite; the cells of an experiment as soon as no other is meant."""
     from thetarbm_cli.experiments.suite_file import suite_names
 
     names, named = suite_names(ctx.params.get("suite_path")), _given(ctx, param)
@@ -57,7 +57,7 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 
 def complete_figures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Figures by name, without those that are on the line already."""
+    """Give the figures by name, without those that are on the line already."""
     from thetarbm_cli.reporting.figures import FIGURES
 
     named = _given(ctx, param)
@@ -65,7 +65,7 @@ def complete_figures(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Profiles of the suite."""
+    """Give the profiles of the suite."""
     from thetarbm_cli.experiments.suite_file import suite_names
 
     profiles = suite_names(ctx.params.get("suite_path")).profiles
@@ -75,13 +75,13 @@ def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def complete_sources(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Sources of images by name, or else a file."""
+    """Give the sources of images by name, or else a file."""
     words = [CompletionItem(source) for source in offered_sources() if _begins(source, incomplete, ())]
     return words or [CompletionItem(incomplete, type="file")]
 
 
 def _given(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:
-    """What the line has for a parameter that takes several values."""
+    """Find what the line has for a parameter that takes several values."""
     given = ctx.params.get(param.name or "")
     return given if isinstance(given, tuple) else ()
 
@@ -96,7 +96,7 @@ class WholeWordsBash(BashComplete):
     name = "bash"
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the cursor, and the whole word at it."""
+        """Find the words before the cursor, and the whole word at it."""
         words = split_arg_string(os.environ["COMP_WORDS"])
         cursor = int(os.environ["COMP_CWORD"])
         words = words[: cursor + 1] + [""] * (cursor + 1 - len(words))
@@ -113,7 +113,7 @@ class WholeWordsBash(BashComplete):
         return joined[1:-1], joined[-1]
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """The part of a value that replaces bash's last word."""
+        """Give the part of a value that replaces bash's last word."""
         return f"{item.type},{str(item.value).removeprefix(self._kept)}"
 
 
@@ -121,7 +121,7 @@ class WholeWords(ShellComplete):
     """Zsh and fish replace the whole word: the value of ``--profile=q`` is given with its option before it."""
 
     def get_completions(self, args: list[str], incomplete: str) -> list[CompletionItem[Any]]:
-        """Values for the word at the cursor, as they will stand on the line."""
+        """Give values for the word at the cursor, as they will stand on the line."""
         found = super().get_completions(args, incomplete)
         option, equals, _ = incomplete.partition("=")
         if equals and option.startswith("--"):

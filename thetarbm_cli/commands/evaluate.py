@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from thetarbm_cli.commands.completion import complete_runs
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.options import json_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def command(
 
 
 def trained_runs(context: RunContext) -> tuple[list[RunRecord], int]:
-    """All runs that are done, and how many more have a record that cannot be used, with a warning for each."""
+    """Load all runs that are done; count those with a record that cannot be used, with a warning for each."""
     folder = context.store.folder
     if not folder.is_dir():
         raise InputError(f"there are no runs: the folder {folder} does not exist; thetarbm train makes one")
@@ -92,7 +93,7 @@ def trained_runs(context: RunContext) -> tuple[list[RunRecord], int]:
 
 
 def named_runs(context: RunContext, names: tuple[str, ...]) -> list[RunRecord]:
-    """The runs that a user names; a wrong one is refused before any is measured."""
+    """Load the runs that a user names; a wrong one is refused before any is measured."""
     from thetarbm_cli.experiments.runs.loading import load_checked
 
     return [load_checked(context, context.store.find(name)) for name in names]

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from thetarbm_cli.commands.completion import complete_runs
-from thetarbm_cli.commands.session import Session, UserPath, pass_session
+from thetarbm_cli.commands.options import UserPath
+from thetarbm_cli.commands.session import Session, pass_session
 
 
 @click.command("features")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from thetarbm_cli.commands.completion import complete_figures
-from thetarbm_cli.commands.session import Session, UserPath, emit_json, json_option, pass_session
-from thetarbm_cli.commands.suite_options import profile_option, source_option, suite_option
+from thetarbm_cli.commands.options import UserPath, json_option, profile_option, source_option, suite_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.reporting.figures import FIGURES, FORMATS, encode, make
 
@@ -95,7 +95,7 @@ def command(
 def _draw(
     session: Session, context: FigureContext, names: tuple[str, ...], form: str
 ) -> tuple[dict[str, tuple[Drawing, bytes]], dict[str, str]]:
-    """All figures, or the named ones, before any is written; without names, also why others are left out."""
+    """Draw all figures, or the named ones, before any is written; without names, also say why others are left out."""
     from thetarbm_cli.reporting.figures.context import FigureMissing
 
     drawn, left_out = {}, {}
@@ -117,7 +117,7 @@ def _draw(
 
 
 def _numbers(words: str | None) -> tuple[int, ...]:
-    """Hidden units as a user writes them."""
+    """Read hidden units as a user writes them."""
     try:
         return tuple(int(word) for word in words.split(",")) if words is not None else ()
     except ValueError:

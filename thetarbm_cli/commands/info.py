@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from thetarbm_cli import __version__
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.options import json_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Info, PreparedFile
@@ -64,7 +65,7 @@ def _blas_pools() -> list[dict[str, Any]]:
 
 
 def _version(distributions: tuple[str, ...]) -> str | None:
-    """Version of the first of the distributions that is installed, without importing it."""
+    """Find the version of the first of the distributions that is installed, without importing it."""
     for name in distributions:
         try:
             return importlib.metadata.version(name)

@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from thetarbm_cli.commands.completion import complete_sources
-from thetarbm_cli.commands.session import Session, Source, emit_json, json_option, pass_session
-from thetarbm_cli.commands.suite_options import profile_option
+from thetarbm_cli.commands.options import (
+    images_option,
+    jobs_option,
+    json_option,
+    profile_option,
+    seed_option,
+    set_option,
+)
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
 if TYPE_CHECKING:
@@ -68,17 +74,10 @@ class NumberList(click.ParamType):  # type: ignore[type-arg]
     help="Perturb training (RBM and SVM), the RBM's training only, or the test too.",
 )
 @profile_option
-@click.option(
-    "--source",
-    type=Source(),
-    default="generated",
-    show_default=True,
-    shell_complete=complete_sources,
-    help="As for train.",
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="As for train.")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="As for train.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@images_option
+@seed_option
+@set_option
+@jobs_option
 @json_option
 @pass_session
 def command(
@@ -93,7 +92,7 @@ def command(
     jobs: int,
     as_json: bool,
 ) -> None:
-    """Table 3: the θ-RBM's test error when orientations are off by ±ε, ε ~ Binomial(n, p).
+    """Make Table 3: the θ-RBM's test error when orientations are off by ±ε, ε ~ Binomial(n, p).
 
     Errors are read from the records; runs that are missing are made, as by thetarbm run perturbation.
     """
@@ -151,14 +150,14 @@ def command(
 
 
 def _unperturbed(cells: list[Cell]) -> Cell:
-    """The cell that Table 3 is compared with."""
+    """Find the cell that Table 3 is compared with."""
     found = next(cell for cell in cells if "3" in cell.tables).unperturbed(cells)
     assert found is not None
     return found
 
 
 def _recorded(context: RunContext, run: PlannedRun) -> tuple[str, float]:
-    """The name and the test error of a run that is done."""
+    """Read the name and the test error of a run that is done."""
     assert run.run is not None
     record = context.store.load(run.run)
     assert record is not None

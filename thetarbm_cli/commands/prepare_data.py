@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from thetarbm_cli.commands.completion import complete_sources
-from thetarbm_cli.commands.session import Session, Source, UserPath, emit_json, json_option, pass_session
-from thetarbm_cli.registry import DATASETS, GENERATED, offered_sources, source_names
+from thetarbm_cli.commands.options import UserPath, images_option, json_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.registry import DATASETS, source_names
 
 if TYPE_CHECKING:
     from thetarbm_cli.data.prepare import Prepared
@@ -27,15 +27,7 @@ MOST_CLASSES_SHOWN = 12
     type=click.Choice([*DATASETS.names, "all"]),
     help=f"What to prepare; all is {' and '.join(SHIPPED)} [default: mnist-rot].",
 )
-@click.option(
-    "--source",
-    type=Source(),
-    default=GENERATED,
-    show_default=True,
-    shell_complete=complete_sources,
-    metavar="|".join([*offered_sources(), "FILE.npz"]),
-    help="Where the images come from, or a file of yours: arrays images, labels and perhaps split.",
-)
+@images_option
 @click.option(
     "--archive",
     type=UserPath(),

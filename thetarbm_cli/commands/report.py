@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from thetarbm_cli.commands.session import Session, UserPath, emit_json, json_option, pass_session
-from thetarbm_cli.commands.suite_options import profile_option, source_option, suite_option
+from thetarbm_cli.commands.options import UserPath, json_option, profile_option, source_option, suite_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 
 
 @click.command("report")
@@ -65,6 +65,6 @@ def command(
 
 
 def _name(profile: str, source: str | None) -> str:
-    """Name of the page; other profiles and sources have them in it, as tables have."""
+    """Name the page after profile and source where they are not the default, as tables are."""
     size = "" if profile == "paper" else f"-{profile}"
     return f"report{size}{'' if source is None else f'-{Path(source).stem}'}.html"

@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from thetarbm_cli.commands.completion import complete_names
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
-from thetarbm_cli.commands.suite_options import profile_option, seeds_option, source_option, suite_option
+from thetarbm_cli.commands.options import (
+    jobs_option,
+    json_option,
+    profile_option,
+    seeds_option,
+    source_option,
+    suite_option,
+)
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ if TYPE_CHECKING:
 @profile_option
 @seeds_option
 @source_option
-@click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at a time.")
+@jobs_option
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be run, and why; exit code 3 if anything.")
 @click.option("--keep-going", is_flag=True, help="Start other runs after one has failed.")
 @click.option(
@@ -122,7 +129,7 @@ def _executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder:
 
 
 class Display:
-    """Outcomes as they come: a line each, and on a terminal a last line that says how far it is."""
+    """Show outcomes as they come: a line each, and on a terminal a last line that says how far it is."""
 
     def __init__(self, session: Session, total: int) -> None:
         self.session = session

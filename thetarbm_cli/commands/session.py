@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,30 +19,6 @@ if TYPE_CHECKING:
     from thetarbm_cli.outputs import Output
 
 Progress = Callable[[int, int], None]
-
-
-class UserPath(click.Path):
-    """A path in which ``~`` is the user's home also where the shell leaves it, as in ``--out=~/x`` or a variable."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(path_type=Path, **options)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Expand and check."""
-        return super().convert(os.path.expanduser(value), param, ctx)
-
-
-class Source(click.ParamType):  # type: ignore[type-arg]
-    """A source of images: a name, or the path of a file as for `UserPath`."""
-
-    name = "text"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Expand a path; names have no ``~``."""
-        return os.path.expanduser(str(value))
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
 
 
 @dataclass(frozen=True)
@@ -81,7 +57,7 @@ class Session:
         return select_backend(self.backend_name)
 
     def run_context(self) -> RunContext:
-        """Folders and backend as the experiments take them."""
+        """Put folders and backend together as the experiments take them."""
         from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 
         return RunContext(self.data_dir, RunStore(self.results), self.backend_name)

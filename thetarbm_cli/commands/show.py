@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from thetarbm_cli.commands.completion import complete_runs
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
-from thetarbm_cli.commands.suite_options import suite_option
+from thetarbm_cli.commands.options import json_option, suite_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import InputError
 
 
@@ -47,7 +47,7 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
 
 
 def _has_unicode() -> bool:
-    """Whether what reads stdout can take more than ASCII."""
+    """Say whether what reads stdout can take more than ASCII."""
     if os.environ.get("TERM") == "dumb":
         return False
     try:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from thetarbm_cli.commands.session import Session, UserPath, emit_json, json_option, pass_session
-from thetarbm_cli.commands.suite_options import profile_option, suite_option
+from thetarbm_cli.commands.options import UserPath, json_option, profile_option, suite_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import EXIT_FAILED, InputError, ReadOnlyError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import TABLES

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from thetarbm_cli.commands.choices import RegistryChoice
-from thetarbm_cli.commands.completion import complete_sources
-from thetarbm_cli.commands.session import Session, Source, emit_json, json_option, pass_session
+from thetarbm_cli.commands.options import RegistryChoice, images_option, json_option, seed_option, set_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.registry import DATASETS, GENERATED, MODELS, preset_names
+from thetarbm_cli.registry import DATASETS, MODELS, preset_names
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunStore
@@ -52,14 +51,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What it learns from; mnist is tested on mnist-rot, the others on test images of their own.",
 )
-@click.option(
-    "--source",
-    type=Source(),
-    default=GENERATED,
-    show_default=True,
-    shell_complete=complete_sources,
-    help="Where the images come from: generated, official or your FILE.npz.",
-)
+@images_option
 @click.option("--tensor", type=click.Choice(["full", "tied"]), help="theta: S slices, or one matrix [default: tied].")
 @click.option(
     "--rotation",
@@ -68,16 +60,8 @@ if TYPE_CHECKING:
 )
 @click.option("--epochs", type=int, help="Passes over the training images [default: 30].")
 @click.option("--hidden", type=int, help="Hidden units [default: 500].")
-@click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of weights, batches and sampling."
-)
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Any other setting of the model, or of the run as data.KEY, perturbation.KEY and svm.KEY.",
-)
+@seed_option
+@set_option
 @click.option("--force", is_flag=True, help="Train even if the run is there.")
 @json_option
 @pass_session
@@ -142,7 +126,7 @@ def command(
 
 
 def _is_given(name: str) -> bool:
-    """Whether an option stands on the line or in a variable."""
+    """Say whether an option is on the line or in a variable."""
     return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
@@ -157,7 +141,7 @@ def _refuse_contradiction(options: dict[str, Any], assigned: dict[str, Any], sec
 
 
 class EpochDisplay:
-    """Epochs as they end: one rewritten line on a terminal, one line each in a log."""
+    """Show epochs as they end: one rewritten line on a terminal, one line each in a log."""
 
     def __init__(self, session: Session, model: str) -> None:
         self.session = session

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from thetarbm_cli.commands.session import Session, emit_json, json_option, pass_session
+from thetarbm_cli.commands.options import json_option
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import EXIT_FAILED
 
 if TYPE_CHECKING:

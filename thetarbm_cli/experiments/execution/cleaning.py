@@ -14,7 +14,7 @@ from thetarbm_cli.outputs import Removal
 
 
 def stale_runs(context: RunContext, suite: Suite, identity: SuitePart) -> list[Removal]:
-    """Runs made for this suite that no cell of any profile asks for now, or by an older version of the algorithm.
+    """List runs made for this suite that no cell of any profile asks for now, or by an older version of the algorithm.
 
     Only what is surely the suite's is stale: not what was made by hand, nor for another suite, nor what does not say
     for which, as records from before they named it.
@@ -31,7 +31,7 @@ def stale_runs(context: RunContext, suite: Suite, identity: SuitePart) -> list[R
 
 
 def all_weights(context: RunContext) -> list[Removal]:
-    """Weights of measured runs; they are made again when something needs them."""
+    """List the weights of measured runs; they are made again when something needs them."""
     found = []
     for record in context.store.load_all():
         path = context.store.weights_path(record.run)

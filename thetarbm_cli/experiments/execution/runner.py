@@ -1,4 +1,4 @@
-"""Running a plan: what is pending goes to an executor, and every outcome is told as it comes."""
+"""Run a plan: what is pending goes to an executor, and every outcome is given as it comes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Step:
 
 
 def pending(plan: list[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
-    """The runs that are to be made."""
+    """List the runs that are to be made."""
     return [run for run in plan if run.state not in ("done", "failed") or (run.state == "failed" and retry_failed)]
 
 

@@ -1,0 +1,124 @@
+"""Options that several commands have, each declared once, and the kinds of values that options take."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from thetarbm_cli import followup
+from thetarbm_cli.commands.completion import complete_profiles, complete_sources
+from thetarbm_cli.registry import GENERATED, Registry, offered_sources
+
+
+class UserPath(click.Path):
+    """A path in which ``~`` is the user's home also where the shell leaves it, as in ``--out=~/x`` or a variable."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Expand and check."""
+        return super().convert(os.path.expanduser(value), param, ctx)
+
+
+class Source(click.ParamType):  # type: ignore[type-arg]
+    """A source of images: a name, or the path of a file as for `UserPath`."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Expand a path; names have no ``~``."""
+        return os.path.expanduser(str(value))
+
+
+class RegistryChoice(click.Choice):  # type: ignore[type-arg]  # Generic since click 8.4 only
+    """A name from a registry; plug-ins are looked for only when a name is unknown or all are shown."""
+
+    def __init__(self, registry: Registry[Any]) -> None:
+        super().__init__(list(registry.own))
+        self._registry = registry
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check a name."""
+        return super().convert(value, param, ctx) if value in self.choices else self._all().convert(value, param, ctx)
+
+    def get_metavar(self, param: click.Parameter, *context: Any, **named: Any) -> str | None:
+        """List the names for the help; click gives a context since 8.2, by name."""
+        return self._all().get_metavar(param, *context, **named)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        """Complete a name."""
+        return self._all().shell_complete(ctx, param, incomplete)
+
+    def _all(self) -> click.Choice[str]:
+        return click.Choice(self._registry.names)
+
+
+def _repeat_suite(ctx: click.Context, param: click.Parameter, suite: Path | None) -> Path | None:
+    """Let the commands that this call prints take the same suite."""
+    if not ctx.resilient_parsing:
+        followup.repeat(replace(followup.call_options(), suite=suite))
+    return suite
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+
+suite_option = click.option(
+    "--suite",
+    "suite_path",
+    type=UserPath(dir_okay=False),
+    callback=_repeat_suite,
+    help="Another suite [default: experiments.yaml of this folder, else the shipped one].",
+)
+
+profile_option = click.option(
+    "--profile",
+    default="paper",
+    show_default=True,
+    shell_complete=complete_profiles,
+    help="Size of the runs: paper, quick, tiny, or your own.",
+)
+
+# Of commands that work on the suite, which names a source.
+source_option = click.option(
+    "--source",
+    type=Source(),
+    shell_complete=complete_sources,
+    help="Source of the images instead of the suite's: official, or FILE.npz.",
+)
+
+# Of commands that work on images of one source.
+images_option = click.option(
+    "--source",
+    type=Source(),
+    default=GENERATED,
+    show_default=True,
+    shell_complete=complete_sources,
+    metavar="|".join([*offered_sources(), "FILE.npz"]),
+    help="Where the images come from, or a file of yours: arrays images, labels and perhaps split.",
+)
+
+seeds_option = click.option(
+    "--seeds", type=click.IntRange(min=1), help="Seeds of every cell [default: those of the profile]."
+)
+
+seed_option = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of weights, batches and sampling."
+)
+
+set_option = click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any other setting of the model, or of the run as data.KEY, svm.KEY and (train) perturbation.KEY.",
+)
+
+jobs_option = click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at a time."
+)
