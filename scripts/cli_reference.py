@@ -84,7 +84,7 @@ def _command(name: str, command: click.Command, lines: dict[str, str], shared: s
     own = [line for line in lines.values() if line not in shared]
     if own:
         parts.append(_table(COLUMNS, own))
-    if also := [f"`{word}`" for word, line in lines.items() if line in shared]:
+    if also := [names for names, line in lines.items() if line in shared]:
         parts.append(f"Also {', '.join(also)}.\n")
     return "\n".join(parts)
 
@@ -123,7 +123,7 @@ def _lines(command: click.Command, context: click.Context, *, variables: bool = 
                 DEFAULT.sub("", text) + (" May be given several times." if option.multiple else ""),
             ]
             cells = " | ".join(word.replace("|", "\\|") for word in words)
-            lines[option.opts[-1]] = f"| {cells} |"
+            lines[", ".join(f"`{word}`" for word in option.opts)] = f"| {cells} |"
     return lines
 
 
