@@ -56,7 +56,7 @@ def test_the_reference_has_every_command_and_option() -> None:
     assert re.findall(r"^\| (\d+) \|", sections["Exit codes"], re.MULTILINE) == ["0", "1", "2", "3", "130"]
     for name in {name for model in MODELS.own for name in model_class(model).default_settings()}:
         assert f"| `{name}` |" in sections["Settings"]
-    assert "| `--seed INTEGER` | `0` |" in sections["thetarbm train"]
+    assert "| `--seed INTEGER` | `0` |" in sections["Options of several commands"]
     assert (
         "| `--model rbm\\|orbm\\|tirbm\\|theta\\|theta-local\\|pixels\\|aligned-pixels` | **required** |"
         in sections["thetarbm train"]
