@@ -7,7 +7,8 @@ import pytest
 
 from tests.experiments.runs import Command, files_in, run_of
 from tests.experiments.suites import save, write_suite
-from tests.reporting.figured import SUITE, records
+from tests.reporting.figured import records
+from tests.reporting.numbers import SUITE
 from thetarbm_cli.reporting.figures import FIGURES
 
 TINY = ("--profile", "tiny")

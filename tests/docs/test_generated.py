@@ -13,15 +13,12 @@ import pytest
 
 from tests.docs.pages import DOCS, script
 from tests.experiments.suites import record_for, save
+from tests.reporting.numbers import SUITE
 from thetarbm_cli.cli import COMMANDS, root
-from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.models import model_class
 from thetarbm_cli.registry import MODELS
 from thetarbm_cli.reporting.claims import CLAIMS
 from thetarbm_cli.reporting.render import outdated
-
-SUITE = load_suite(shipped_path(), check_settings=False)
 
 
 @pytest.fixture

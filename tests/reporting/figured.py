@@ -9,15 +9,13 @@ from typing import Any
 import numpy as np
 
 from tests.experiments.suites import metrics_of, record_for, save
+from tests.reporting.numbers import SUITE
 from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.figures import encode, make
 from thetarbm_cli.reporting.figures.context import FigureContext, figure_context
 
-SUITE = load_suite(shipped_path(), check_settings=False)
 SEEDS = 3
 EPOCHS, UNITS, CLASSES = 12, 40, 10
 

@@ -11,7 +11,8 @@ from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.frame import Numbers, collect
 
-ALL = load_suite(shipped_path(), check_settings=False).cells(in_tables=True)
+SUITE = load_suite(shipped_path(), check_settings=False)
+ALL = SUITE.cells(in_tables=True)
 CELLS = [cell for cell in ALL if cell.tested_on == "mnist-rot" and not cell.on_request]
 BEYOND = [cell for cell in ALL if {"choice", "beyond"} & set(cell.tables)]
 FASHION = [cell for cell in ALL if cell.tested_on == "fashion-rot"]

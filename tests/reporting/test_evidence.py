@@ -5,16 +5,14 @@ from typing import Any
 import pytest
 
 from tests.experiments.suites import record_for
+from tests.reporting.numbers import SUITE
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.runs.record import CheckPart, MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.reporting.evidence import CELLS, Evidence
 from thetarbm_cli.reporting.frame import collect
 
-SUITE = load_suite(shipped_path(), check_settings=False)
 SHIPPED = {cell.name: cell for cell in SUITE.cells("paper")}
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import context_of, parts_of, run_of
-from tests.reporting.figured import SUITE, draw
-from thetarbm_cli.errors import InputError
+from tests.reporting.figured import draw
+from tests.reporting.numbers import SUITE
 from thetarbm_cli.experiments.runs.loading import load_model
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.imaging.rotation import rotation_matrix
@@ -71,11 +71,6 @@ def test_filters_show_each_model_on_the_scale_of_each_filter(context: FigureCont
         for column, unit in enumerate((5, 0, 11)):
             expected = weights[unit] / np.abs(weights[unit]).max()
             np.testing.assert_allclose(tile(axes.images[0].get_array(), 0, column), expected, atol=1e-6)
-
-
-def test_a_unit_that_does_not_exist_is_refused(context: FigureContext) -> None:
-    with pytest.raises(InputError, match="has no hidden unit 40; its units are 0 to 39"):
-        draw("filters-theta", with_units(context, 1, 40))
 
 
 def test_reconstructions_are_those_of_the_models(context: FigureContext, small_data: Path) -> None:

@@ -71,13 +71,13 @@ def test_table_1_has_means_deviations_and_published_values(context: FigureContex
         assert axes.get_title() == f"sparsity {target:g}"
         assert axes.get_xlabel() == "test error in %"
         ours, papers = bars(axes, "ours"), lines(axes, "the paper's")
-        for run_context, row in enumerate(ROWS):
+        for position, row in enumerate(ROWS):
             cell, errors = numbers_of(context, row, target)
-            x, y, half = ours[run_context]
+            x, y, half = ours[position]
             assert (x, half) == pytest.approx((fmean(errors), stdev(errors)))
-            assert round(y) == run_context
-            assert papers[run_context][0] == [cell.published["test_error_percent"]]
-            assert round(papers[run_context][1][0]) == run_context
+            assert round(y) == position
+            assert papers[position][0] == [cell.published["test_error_percent"]]
+            assert round(papers[position][1][0]) == position
 
 
 def test_table_1_has_the_controls_as_lines(context: FigureContext) -> None:
@@ -97,12 +97,12 @@ def test_table_2_has_train_and_test(context: FigureContext) -> None:
     for axes, target in zip(figure.axes, TARGETS, strict=True):
         for part in ("train", "test"):
             ours, papers = bars(axes, f"ours, {part}"), lines(axes, f"the paper's, {part}")
-            for run_context, row in enumerate(ROWS):
+            for position, row in enumerate(ROWS):
                 cell, _ = numbers_of(context, row, target)
                 aligned = not row.endswith("not aligned")
                 gammas = [gamma_of(cell, seed, aligned=aligned) - 0.05 * (part == "train") for seed in range(SEEDS)]
-                assert (ours[run_context][0], ours[run_context][2]) == pytest.approx((fmean(gammas), stdev(gammas)))
-                assert papers[run_context][0] == [cell.published[f"gamma_{part}"]]
+                assert (ours[position][0], ours[position][2]) == pytest.approx((fmean(gammas), stdev(gammas)))
+                assert papers[position][0] == [cell.published[f"gamma_{part}"]]
 
 
 def test_table_3_is_two_maps_on_one_scale_with_values_and_stars(context: FigureContext) -> None:

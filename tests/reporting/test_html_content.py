@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.figured import draw
-from tests.reporting.pages import few_figures, two_figures
+from tests.reporting.pages import two_figures
 from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
@@ -76,19 +75,13 @@ def test_commands_name_what_is_not_the_default(tmp_path: Path, suite: Path) -> N
         assert words[words.index(option) + 1] == value
 
 
-def test_a_run_without_all_its_measures_does_not_count(tmp_path: Path, suite: Path) -> None:
+def test_a_run_without_all_its_measures_does_not_count_and_a_failed_one_tells_why(tmp_path: Path, suite: Path) -> None:
     recorded(suite, tmp_path, 0, metrics=MetricsPart.model_validate({"svm": {"test_error_percent": 15.0}}))
-    content = gather(tmp_path, suite, "paper")
-    cells = {each.cell.name: each for each in reruns(content, content.report.numbers[0])}
-    assert cells["rbm/sparsity=0.3"].count == "0 of 2"
-    assert cells["again"].count == "1 of 2"
-
-
-def test_a_failed_run_tells_why(tmp_path: Path, suite: Path) -> None:
-    recorded(suite, tmp_path, 0)
     recorded(suite, tmp_path, 1, state="failed", error="it diverged", metrics=None)
     content = gather(tmp_path, suite, "paper")
-    assert reruns(content, content.report.numbers[0])[0].failures == ["seed 1: it diverged"]
+    cells = {each.cell.name: each for each in reruns(content, content.report.numbers[0])}
+    assert (cells["rbm/sparsity=0.3"].count, cells["again"].count) == ("0 of 2", "1 of 2")
+    assert cells["rbm/sparsity=0.3"].failures == ["seed 1: it diverged"]
 
 
 def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: Path) -> None:
@@ -112,18 +105,6 @@ def drawn(content: Content, results: Path) -> dict[str, pictures.Picture]:
     return {each.name: each for each in draw_pictures(content, RunContext(results, RunStore(results)))}
 
 
-@pytest.fixture
-def noise() -> Iterator[None]:
-    """Declare a figure that is large in every form."""
-    with few_figures(), pytest.MonkeyPatch.context() as patch:
-        patch.setitem(FIGURES.own, "noise", entry("noise"))
-        yield
-
-
-def entry(name: str, function: str = "draw_noise") -> FigureEntry:
-    return FigureEntry(name, f"tests.reporting.test_html_content:{function}", name.capitalize(), "")
-
-
 def draw_noise(context: object) -> Drawing:
     figure = Figure(figsize=(4, 4))
     figure.figimage(np.random.default_rng(0).random((600, 600, 3)))
@@ -134,32 +115,27 @@ def draw_odd(context: object) -> Drawing:
     raise KeyError("svm")
 
 
-@pytest.mark.usefixtures("noise")
-def test_a_figure_that_is_too_large_is_left_out_with_the_reason(tmp_path: Path, suite: Path) -> None:
+def entry(name: str) -> FigureEntry:
+    return FigureEntry(name, f"tests.reporting.test_html_content:draw_{name.rstrip('0123')}", name.capitalize(), "")
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_large_figures_become_pixels_or_are_left_out_so_that_the_page_is_below_5_megabytes(
+    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FIGURES.own, "noise", entry("noise"))
     content = gather(tmp_path, suite, "paper")
-    assert drawn(content, tmp_path)["noise"].image is None
-    assert "too many for this page" in drawn(content, tmp_path)["noise"].missing[0]
-
-
-@pytest.mark.usefixtures("noise")
-def test_a_figure_that_is_large_as_vectors_becomes_pixels(
-    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    large = drawn(content, tmp_path)["noise"]
+    assert large.image is None
+    assert "too many for this page" in large.missing[0]
     monkeypatch.setattr(pictures, "LARGEST_FIGURE", 2_400_000)
-    image = drawn(gather(tmp_path, suite, "paper"), tmp_path)["noise"].image
+    image = drawn(content, tmp_path)["noise"].image
     assert image is not None
-    assert (image.form, image.content[:4]) == ("png", b"\x89PNG")
-    assert image.size == (499, 499)
-
-
-@pytest.mark.usefixtures("noise")
-def test_all_figures_together_leave_the_page_below_5_megabytes(
-    tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    assert (image.form, image.content[:4], image.size) == ("png", b"\x89PNG", (499, 499))
     monkeypatch.setattr(pictures, "LARGEST_FIGURE", 10_000_000)
     for number in range(4):
-        monkeypatch.setitem(FIGURES.own, f"more{number}", entry(f"more{number}"))
-    shown = [each.image for each in drawn(gather(tmp_path, suite, "paper"), tmp_path).values() if each.image]
+        monkeypatch.setitem(FIGURES.own, f"noise{number}", entry(f"noise{number}"))
+    shown = [each.image for each in drawn(content, tmp_path).values() if each.image]
     assert 1 < len(shown) < 6
     assert sum(len(image.uri) for image in shown) < 4_500_000
 
@@ -168,7 +144,7 @@ def test_all_figures_together_leave_the_page_below_5_megabytes(
 def test_an_error_in_one_figure_does_not_cost_the_others(
     tmp_path: Path, suite: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(FIGURES.own, "odd", entry("odd", "draw_odd"))
+    monkeypatch.setitem(FIGURES.own, "odd", entry("odd"))
     content = gather(tmp_path, suite, "paper")
     shown = drawn(content, tmp_path)
     assert shown["odd"].missing == ["unexpected KeyError: 'svm'"]

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -120,12 +119,16 @@ def test_a_number_tells_its_runs_and_seeds(page: Node) -> None:
     ]
 
 
-def test_the_suite_is_there_letter_by_letter_with_its_assumptions(page: Node) -> None:
+def test_the_suite_is_there_letter_by_letter_with_its_assumptions_and_cells(page: Node) -> None:
     text = shipped_path().read_text(encoding="utf-8")
     assert page.one("code", id="suite-text").text == text
     rows = page.one("table", class_="words").one("tbody").all("tr")
     assert len(rows) == text.split("\ndefaults:")[0].count("  - name: ")
     assert all(cell.words for row in rows for cell in row.all("td"))
+    cells = page.one("section", id="reruns").one("tbody").all("tr")
+    listed = [row.one("th").text.removesuffix(" on request") for row in cells]
+    assert {cell.name for cell in CELLS} < set(listed)
+    assert len(listed) == len(set(listed))
 
 
 def test_figures_are_inside_and_missing_ones_are_named(page: Node) -> None:
@@ -183,24 +186,21 @@ def test_no_text_changes_the_page_around_it(small: Content, text: str) -> None:
 
 
 @pytest.mark.usefixtures("two_figures")
-def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    save(tmp_path / "a", *records())
-    save(tmp_path / "b", *reversed(records()))
-    pages = [page_of(gather(tmp_path / name, shipped_path(), "paper"), tmp_path / name) for name in ("a", "b")]
+def test_each_source_of_images_has_its_part_and_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    made = [*records(), *records(lambda cell, column: 6.0, source="official")]
+    pages = []
+    for name, several in (("a", made), ("b", reversed(made))):
+        save(tmp_path / name, *several)
+        both = gather(tmp_path / name, shipped_path(), "paper")
+        pages.append(page_of(both, tmp_path / name))
     assert pages[0] == pages[1]
-
-
-@pytest.mark.usefixtures("two_figures")
-def test_each_source_of_images_has_its_part(tmp_path: Path) -> None:
-    save(tmp_path, *records(), *records(lambda cell, column: 6.0, source="official"))
-    both = gather(tmp_path, shipped_path(), "paper")
-    page = read(page_of(both, tmp_path))
+    page = read(pages[0])
     assert [node.words for node in page.one("section", id="tables").all("h3")] == [
         "mnist-rot generated sha256 aaaaaaaaaaaa…",
         "mnist-rot official sha256 bbbbbbbbbbbb…",
     ]
     assert page.one("table", id="source1-table1").all("td")[0].attributes["data-value"] == "6.0"
-    (only,) = gather(tmp_path, shipped_path(), "paper", "official").report.numbers
+    (only,) = gather(tmp_path / "a", shipped_path(), "paper", "official").report.numbers
     assert only.source == both.report.numbers[1].source
 
 
@@ -228,10 +228,3 @@ def test_another_data_set_has_its_table_and_claims_but_no_figures(tmp_path: Path
     assert any(words.startswith("thetarbm run fashion-rbm/sparsity=0.3 ") for words in commands)
     (only,) = gather(tmp_path, shipped_path(), "paper", "official").report.numbers
     assert not only.records
-
-
-def test_the_shipped_cells_are_all_listed(page: Node) -> None:
-    rows: list[Any] = page.one("section", id="reruns").one("tbody").all("tr")
-    listed = [row.one("th").text.removesuffix(" on request") for row in rows]
-    assert {cell.name for cell in CELLS} < set(listed)
-    assert len(listed) == len(set(listed))
