@@ -113,7 +113,7 @@ def newer_format(path: Path, known: int) -> int | None:
         found = read(path).get("format")
     except (FileNotFoundError, ValueError):
         return None
-    return found if _is_newer(found, known) else None
+    return found if is_newer(found, known) else None
 
 
 def refuse_newer(path: Path, known: int) -> None:
@@ -126,10 +126,15 @@ def refuse_newer(path: Path, known: int) -> None:
     """
     found = newer_format(path, known)
     if found is not None:
-        raise NewerFormatError(
-            f"{path} is of format {found}, from a newer thetarbm (this one knows {known}), and is left as it is: "
-            "install the newer version, or choose another folder with --results"
-        )
+        raise newer_format_error(path, found, known)
+
+
+def newer_format_error(path: Path, found: int, known: int) -> NewerFormatError:
+    """Build the error that says so of a document of a later format."""
+    return NewerFormatError(
+        f"{path} is of format {found}, from a newer thetarbm (this one knows {known}), and is left as it is: "
+        "install the newer version, or choose another folder with --results"
+    )
 
 
 def check_format(content: Mapping[str, Any], known: int) -> None:
@@ -141,13 +146,14 @@ def check_format(content: Mapping[str, Any], known: int) -> None:
         With the two formats.
     """
     found = content.get("format")
-    if _is_newer(found, known):
+    if is_newer(found, known):
         raise ValueError(f"it is of format {found}, from a newer thetarbm (this one knows {known})")
     if found != known or isinstance(found, bool):
         raise ValueError(f"it is of format {found}, and this version reads {known}")
 
 
-def _is_newer(found: Any, known: int) -> bool:
+def is_newer(found: Any, known: int) -> bool:
+    """Whether a format is later than `known`."""
     return isinstance(found, int) and not isinstance(found, bool) and found > known
 
 

@@ -58,6 +58,7 @@ def command(
             record, cached = evaluate_run(
                 context,
                 each.run,
+                known=None if every else each,
                 with_gamma=not (as_recorded and each.is_measured),
                 offset=offset,
                 search=grid_search,

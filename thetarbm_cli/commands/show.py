@@ -31,8 +31,7 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
 
     store = RunStore(session.results)
     name = store.find(run)
-    store.refuse_newer(name)
-    record = store.load(name)
+    record = store.load(name, refuse_newer=True)
     if record is None:
         raise InputError(f"the record of {name} in {store.path(name)} cannot be used; train it again")
     shown = summarise(store, record, load_suite(suite_path, check_settings=False))

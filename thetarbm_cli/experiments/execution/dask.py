@@ -180,8 +180,7 @@ def _store(context: RunContext, text: str, weights: bytes | None, force: bool) -
     """Keep what a worker made: as the record, or beside one that has numbers."""
     record, store = RunRecord.model_validate(documents.parse(text)), context.store
     with store.locked(record.run):
-        store.refuse_newer(record.run)
-        stored = store.load(record.run)
+        stored = store.load(record.run, refuse_newer=True)
         kept = stored if stored is not None and stored.is_measured and not force else None
         if kept is None:
             store.save(record)

@@ -216,6 +216,7 @@ def evaluate_run(
     context: RunContext,
     run: str,
     *,
+    known: RunRecord | None = None,
     with_gamma: bool = True,
     offset: float = DEFAULT_OFFSET,
     more_offsets: Sequence[float] = (),
@@ -233,6 +234,8 @@ def evaluate_run(
     context : RunContext
     run : str
         Full id of the run.
+    known : RunRecord, optional
+        Its record as `load_checked` gave it, where it was read before.
     with_gamma : bool
         Whether the γ-score is wanted as well as the SVM's error.
     offset : float
@@ -253,7 +256,7 @@ def evaluate_run(
     InputError
         If the run failed, is of another algorithm, its weights are missing, or an offset is out of range.
     """
-    record = load_checked(context, run)
+    record = known or load_checked(context, run)
     if not force and not _find_missing(record.metrics, offset if with_gamma else None, more_offsets, search):
         return record, True
     with context.store.locked(run):

@@ -75,8 +75,7 @@ def load_checked(context: RunContext, run: str) -> RunRecord:
     NewerFormatError
         If the record is of a newer version of the program.
     """
-    context.store.refuse_newer(run)
-    record = context.store.load(run)
+    record = context.store.load(run, refuse_newer=True)
     if record is None:
         raise InputError(f"the record of {run} in {context.store.path(run)} cannot be used; train it again")
     if record.state == "failed":

@@ -96,9 +96,15 @@ class RunStore:
         """Whether a process works on a run at this moment."""
         return storage.is_locked(self.path(run) / "run")
 
-    def load(self, run: str) -> RunRecord | None:
-        """Record of a run with all its numbers, later ones included; None if there is none that can be used."""
-        record = self._load_own(run)
+    def load(self, run: str, *, refuse_newer: bool = False) -> RunRecord | None:
+        """Load the record of a run with all its numbers, later ones included; None if there is none that can be used.
+
+        Raises
+        ------
+        NewerFormatError
+            With `refuse_newer`, if the record is of a newer version of the program: it is not to be made again.
+        """
+        record = self._load_own(run, refuse_newer=refuse_newer)
         if record is None or not record.is_measured:
             return record
         metrics = record.metrics or MetricsPart()
@@ -106,14 +112,16 @@ class RunStore:
             metrics = joined(metrics, later.metrics)
         return record.model_copy(update={"metrics": metrics})
 
-    def _load_own(self, run: str) -> RunRecord | None:
-        """Record of a run as its file has it."""
-        return self._read(RunRecord, self.record_path(run), run)
+    def _load_own(self, run: str, *, refuse_newer: bool = False) -> RunRecord | None:
+        """Load the record of a run as its file has it."""
+        return self._read(RunRecord, self.record_path(run), run, refuse_newer=refuse_newer)
 
-    def _read(self, kind: type[Kind], path: Path, run: str) -> Kind | None:
-        """A document of a run; None, with a warning, if it is damaged."""
+    def _read(self, kind: type[Kind], path: Path, run: str, *, refuse_newer: bool = False) -> Kind | None:
+        """Read a document of a run; None, with a warning, if it is damaged."""
         try:
             content = documents.read(path)
+            if refuse_newer and documents.is_newer(content.get("format"), FORMAT):
+                raise documents.newer_format_error(path, content["format"], FORMAT)
             documents.check_format(content, FORMAT)
             found = validated(kind, content)
             if found.run != run:
@@ -136,8 +144,7 @@ class RunStore:
             If there is a record of a newer version.
         """
         run = record.run
-        self.refuse_newer(run)
-        before = self._load_own(run)
+        before = self._load_own(run, refuse_newer=True)
         replaced = self.record_path(run).is_file() if before is None else before.is_measured and before != record
         if replaced:
             folder = self.path(run) / "previous"
@@ -170,10 +177,6 @@ class RunStore:
     def newer_format(self, run: str) -> int | None:
         """Format of a run's record if it is of a newer version of the program, else None."""
         return documents.newer_format(self.record_path(run), FORMAT)
-
-    def refuse_newer(self, run: str) -> None:
-        """Raise a `NewerFormatError` if the record of a run is of a newer version: it is not to be made again."""
-        documents.refuse_newer(self.record_path(run), FORMAT)
 
     def save_weights(self, run: str, arrays: dict[str, NDArray[Any]]) -> str:
         """Write weights, float32; their checksum."""

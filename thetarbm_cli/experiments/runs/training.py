@@ -87,8 +87,7 @@ def train_run(
     backend = select_backend(context.backend_name)
     run = run_id(settings, data.checksums, seed, backend.name)
     with store.locked(run):
-        store.refuse_newer(run)
-        stored = store.load(run)
+        stored = store.load(run, refuse_newer=True)
         if stored is not None and not force and is_usable(store, stored):
             return TrainedRun(stored, cached=True)
         if force:
