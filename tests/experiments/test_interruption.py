@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
-
-import pytest
 
 from tests.experiments.runs import finish, spawn
 
@@ -64,23 +60,5 @@ def test_killed_terminated_and_interrupted_run_ends_with_equal_bytes(small_data:
     assert last.code == 0
     assert json.loads(last.out)["epochs"] == 30
     assert finish(whole).code == 0
-    assert load_weights(results) == load_weights(tmp_path / "whole")
-    assert files_of_the_run(results) == ["run.json", "run.lock", "weights.npz"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_killed_at_random_moments(small_data: Path, tmp_path: Path, seed: int) -> None:
-    whole = finish(spawn(small_data, tmp_path / "whole", *LONG))
-    assert whole.code == 0
-    moments = random.Random(seed)
-    results = tmp_path / "cut"
-    for _ in range(12):
-        process = spawn(small_data, results, *LONG, "--json")
-        # Anywhere: while Python starts, while data is read, in an epoch, in a checkpoint, at the end.
-        time.sleep(moments.uniform(0.5, 4))
-        process.kill()
-        process.communicate()
-    assert finish(spawn(small_data, results, *LONG)).code == 0
     assert load_weights(results) == load_weights(tmp_path / "whole")
     assert files_of_the_run(results) == ["run.json", "run.lock", "weights.npz"]
