@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -25,25 +24,27 @@ from thetarbm_cli.commands.session import Session, pass_session
 
 # Runs the command line with one more command, `try`, whose body is the first argument.
 WITH_TRY = """
-import sys, types
-import click
+import sys
+from tests.test_cli import try_command
 from thetarbm_cli import cli
-from thetarbm_cli.commands.session import pass_session
-
-body = compile(sys.argv.pop(1), "<try>", "exec")
-
-@click.command()
-@pass_session
-@click.pass_context
-def command(ctx, session):
-    exec(body, {"session": session, "ctx": ctx})
-
-module = types.ModuleType("try")
-module.command = command
-sys.modules["thetarbm_cli.commands.try_"] = module
+sys.modules["thetarbm_cli.commands.try_"] = try_command(sys.argv.pop(1))
 cli.COMMANDS["try"] = ("try_", "")
 cli.main()
 """
+
+
+def try_command(body: str) -> ModuleType:
+    """A module with a command that does what it is given."""
+
+    @click.command()
+    @pass_session
+    @click.pass_context
+    def command(ctx: click.Context, session: Session) -> None:
+        exec(compile(body, "<try>", "exec"), {"session": session, "ctx": ctx})
+
+    module = ModuleType("try")
+    module.command = command
+    return module
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -74,15 +75,7 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
     """The command line in this process, with one more command that does what it is given."""
 
     def call_try(body: str, *options: str, **variables: str) -> Outcome:
-        @click.command()
-        @pass_session
-        @click.pass_context
-        def command(ctx: click.Context, session: Session) -> None:
-            exec(compile(body, "<try>", "exec"), {"session": session, "ctx": ctx})
-
-        module = ModuleType("try")
-        module.command = command  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "thetarbm_cli.commands.try_", module)
+        monkeypatch.setitem(sys.modules, "thetarbm_cli.commands.try_", try_command(body))
         monkeypatch.setitem(COMMANDS, "try", ("try_", ""))
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
@@ -227,25 +220,6 @@ def test_command_decides_on_its_exit_code(attempt: Attempt) -> None:
     assert attempt("ctx.exit(3)").code == 3
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interruption_gives_130(number: signal.Signals) -> None:
-    body = "import time; print('ready', flush=True); time.sleep(60)"
-    with subprocess.Popen(
-        [sys.executable, "-c", WITH_TRY, body, "try"],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert errors.strip().startswith("interrupted")
-    assert "Traceback" not in errors
-
-
 @pytest.mark.parametrize("arguments", [["--debug", "info", "--json"], ["--help"]])
 def test_reader_that_went_away_gets_no_traceback(arguments: list[str]) -> None:
     reader, writer = os.pipe()
@@ -270,6 +244,7 @@ def on_a_terminal(body: str, **variables: str) -> str:
     master, slave = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-c", WITH_TRY, body, "try"],
+        cwd=Path(__file__).parents[1],
         env=environment(TERM="xterm-256color", **variables),
         stdin=slave,
         stdout=slave,

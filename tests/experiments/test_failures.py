@@ -195,7 +195,7 @@ def test_a_record_from_outside_is_what_the_run_itself_would_write(tmp_path: Path
         assert from_outside[name] == inside[name]
 
 
-def test_a_run_knows_what_it_is_for_before_it_is_measured(
+def test_a_run_knows_what_it_is_for_before_it_is_measured_and_when_it_is_trained_again(
     tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With its last number it is done: a process that is killed then leaves nothing to be added."""
@@ -204,18 +204,13 @@ def test_a_run_knows_what_it_is_for_before_it_is_measured(
         raise KeyboardInterrupt
 
     *_, good = jobs_of(tmp_path, small_data)
+    context = context_of(small_data, tmp_path)
     monkeypatch.setattr("thetarbm_cli.experiments.execution.job.evaluate_run", killed)
     with pytest.raises(KeyboardInterrupt):
-        run_job(context_of(small_data, tmp_path), good)
-    assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
-
-
-def test_a_run_that_is_trained_again_is_still_for_the_same_cells(tmp_path: Path, small_data: Path) -> None:
-    *_, good = jobs_of(tmp_path, small_data)
-    context = context_of(small_data, tmp_path)
-    run = run_job(context, good).run
-    assert run is not None
-    context.store.weights_path(run).unlink()
+        run_job(context, good)
+    record = records_by_cell(tmp_path)["good"]
+    assert record["cells"] == ["good@tiny"]
+    context.store.weights_path(record["run"]).unlink()
     assert not training_run.train_run(context, good.settings, good.seed).cached
     assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
 
