@@ -102,7 +102,8 @@ def named_runs(context: RunContext, names: tuple[str, ...]) -> list[RunRecord]:
 
 def _show(run: EvaluatedRun) -> None:
     cached = " (cached)" if run.cached else ""
-    click.echo(f"{run.run}{cached}  sparsity {run.sparsity}, seed {run.seed}")
+    sparsity = "" if run.sparsity is None else f"sparsity {run.sparsity}, "
+    click.echo(f"{run.run}{cached}  {sparsity}seed {run.seed}")
     unaligned = run.test_error_percent_unaligned
     aligned = "" if unaligned is None else " aligned"
     _show_numbers(aligned, run.test_error_percent, run.gamma_train, run.gamma_test)
