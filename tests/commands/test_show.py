@@ -250,3 +250,18 @@ def test_ascii_where_the_terminal_has_no_more(
     assert max(map(len, text.replace(str(results), "results").splitlines())) <= 80
     monkeypatch.setenv("TERM", "dumb")
     assert thetarbm("show", theta).out.isascii()
+
+
+def test_it_imports_neither_models_nor_what_tables_need(results: Path, theta: str) -> None:
+    heavy = ["thetarbm_cli.models", "sklearn", "scipy", "skimage", "pandas"]
+    script = f"""
+import sys
+from thetarbm_cli.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("imported:", *sorted(set({heavy!r}) & set(sys.modules)))
+"""
+    call = [sys.executable, "-c", script, "--results", str(results), "show", theta]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "imported:"

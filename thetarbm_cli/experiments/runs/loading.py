@@ -1,18 +1,23 @@
-"""Take up a recorded run again: its record, its model and its data, or a sentence on what is missing and makes it."""
+"""Take up a recorded run again: its record, its model and its data, or a sentence on what is missing and makes it.
+
+Models and images are imported when they are loaded: `thetarbm show` takes only the command from here.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.runs.images import RunData, load_data
 from thetarbm_cli.experiments.runs.record import RunRecord, Weights
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, Profile, run_id, shipped_profiles
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.models import Model, build
+
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.runs.images import RunData
+    from thetarbm_cli.models import Model
 
 
 def retrain_command(record: RunRecord) -> str:
@@ -126,7 +131,9 @@ def load_weights(context: RunContext, record: RunRecord) -> Weights:
 
 
 def fitted(context: RunContext, record: RunRecord, weights: Weights) -> Model:
-    """The model of a run with these weights."""
+    """Build the model of a run with these weights."""
+    from thetarbm_cli.models import build
+
     settings = record.settings
     model = build(settings.model, settings.complete_parameters, seed=record.seed, backend=context.backend_name)
     return model.load_arrays(weights.arrays)
@@ -140,6 +147,8 @@ def load_run_data(context: RunContext, record: RunRecord) -> RunData:
     ThetaRBMError
         If the prepared data has another content.
     """
+    from thetarbm_cli.experiments.runs.images import load_data
+
     data = load_data(context.data_dir, record.settings.data, sha256=record.data["train"]["sha256"])
     for role, described in record.data.items():
         if data.checksums[role] != described["sha256"]:
