@@ -62,11 +62,12 @@ def load_records(results: str | Path = "results") -> pd.DataFrame:
     results : str or Path
         The folder, as ``--results`` names it.
 
-    Examples
-    --------
-    >>> frame = load_records("results")                                             # doctest: +SKIP
-    >>> errors = frame.query("measure == 'test_error_percent'")                     # doctest: +SKIP
-    >>> errors.groupby(["model", "variant", "sparsity"]).value.agg(["mean", "std"])  # doctest: +SKIP
+    Notes
+    -----
+    For example, the mean error of each model::
+
+        errors = load_records().query("measure == 'test_error_percent'")
+        errors.groupby(["model", "variant", "sparsity"]).value.agg(["mean", "std"])
     """
     return tidy(RunStore(Path(results)).load_all())
 
