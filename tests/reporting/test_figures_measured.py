@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from statistics import fmean, stdev
 from typing import Any
 
@@ -21,7 +22,7 @@ from tests.reporting.figured import (
 )
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures import make
-from thetarbm_cli.reporting.figures.context import FigureContext
+from thetarbm_cli.reporting.figures.context import FigureContext, FigureMissing
 
 TARGETS = (0.3, 0.2, 0.1)
 ROWS = ["RBM", "O-RBM, not aligned", "O-RBM, aligned", "TI-RBM", "θ-RBM"]
@@ -207,3 +208,9 @@ def test_estimators_are_rows_and_the_reading_taken_is_marked(context: FigureCont
     for axes, column in ((errors, "test_error_percent"), (gammas, "gamma_test")):
         shown = next(each for each in axes.containers if each.get_label() == "ours, test")[0].get_xdata()
         assert list(shown) == pytest.approx([context.numbers.value(cell, column).mean for cell in cells])
+
+
+def test_a_table_without_sparsity_targets_has_no_panels_and_says_so(context: FigureContext) -> None:
+    cells = [cell for cell in context.numbers.cells if "sparsity" not in cell.at]
+    with pytest.raises(FigureMissing, match="sparsity"):
+        make("table-1", replace(context, numbers=replace(context.numbers, cells=cells)))

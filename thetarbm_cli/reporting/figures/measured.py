@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 from thetarbm_cli.experiments.runs.record import MeasuredPart
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED
-from thetarbm_cli.reporting.figures.context import Drawing, Evaluation, FigureContext, evaluations, nothing_measured
+from thetarbm_cli.reporting.figures.context import (
+    Drawing,
+    Evaluation,
+    FigureContext,
+    FigureMissing,
+    evaluations,
+    nothing_measured,
+)
 from thetarbm_cli.reporting.figures.style import (
     BLUE,
     COLUMN,
@@ -231,6 +238,8 @@ def _dot_plot(
     labels = {(each.cell.experiment, each.variant): each.label for each in shown}
     rows = list(labels)
     targets = list(dict.fromkeys(each.cell.at["sparsity"] for each in shown))
+    if not targets:
+        raise FigureMissing(f"no experiment in Table {table} has a grid of sparsity targets, which are its panels")
     figure = new_figure(PAGE, 1.15 + 0.32 * len(rows))
     panels = list(figure.subplots(1, len(targets), sharex=True, sharey=True, squeeze=False)[0])
     for axes, target in zip(panels, targets, strict=True):
