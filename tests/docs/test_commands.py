@@ -49,8 +49,3 @@ def test_commands_in_the_docs_are_understood(page: Path, calls: list[tuple[str, 
                 parameters={**{key: value for key, value in given.items() if value is not None}, **assigned.parameters},
                 perturbation=assigned.perturbation,
             )
-
-
-def test_the_reproduction_shows_how_to_choose_otherwise() -> None:
-    (page,) = (page for page in PAGES if page.name == "reproduction.md")
-    assert len(commands(page)) >= 25

@@ -33,6 +33,9 @@ def test_a_line_per_run_variant_and_measure(tmp_path: Path) -> None:
     assert (line["model"], line["seed"], line["sparsity"], line["offset"]) == ("orbm", 1, 0.2, 20.0)
     assert (line["dataset"], line["source"], line["sha256"]) == ("mnist-rot", "generated", "a" * 64)
     assert (line["data.protocol"], line["svm.C"], line["cells"]) == ("paper", 10.0, ("orbm/sparsity=0.2@paper",))
+    empty = thetarbm_cli.load_records(tmp_path / "none")
+    assert empty.empty
+    assert {"run", "model", "sparsity", "data.protocol", "variant", "measure", "value"} <= set(empty.columns)
 
 
 def test_what_a_model_does_not_have_is_missing() -> None:
@@ -41,12 +44,6 @@ def test_what_a_model_does_not_have_is_missing() -> None:
     by_model = frame.set_index("model")
     assert by_model["perturbation.n"].isna().to_dict() == {"rbm": True, "theta": False}
     assert by_model["tensor"].isna().to_dict() == {"rbm": True, "theta": False}
-
-
-def test_an_empty_folder_has_the_columns_and_no_line(tmp_path: Path) -> None:
-    frame = thetarbm_cli.load_records(tmp_path)
-    assert frame.empty
-    assert {"run", "model", "sparsity", "data.protocol", "variant", "measure", "value"} <= set(frame.columns)
 
 
 def test_every_number_of_a_record_is_a_declared_measure() -> None:

