@@ -86,11 +86,13 @@ def test_all_passes_over_what_cannot_be_measured(thetarbm: Command, evaluated: P
     results = tmp_path / "results"
     shutil.copytree(evaluated, results)
     bare, old, failed, damaged = (run_of(results, model) for model in ("rbm", "orbm", "pixels", "tirbm"))
+    RunStore(results).record_path(damaged).write_text("{")
+    outcome = thetarbm("evaluate", "--all", "--json")
+    assert (outcome.code, len(outcome.json["runs"])) == (1, 5)
     rewrite(results, bare, {"metrics": None})
     RunStore(results).weights_path(bare).unlink()
     rewrite(results, old, {"algorithm": ALGORITHM + 1})
     rewrite(results, failed, {"state": "failed", "error": "diverged"})
-    RunStore(results).record_path(damaged).write_text("{")
     outcome = thetarbm("evaluate", "--all", "--json")
     assert outcome.code == 1
     assert sorted(row["model"] for row in outcome.json["runs"]) == ["aligned-pixels", "theta"]
