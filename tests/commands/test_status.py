@@ -35,17 +35,18 @@ def test_nothing_due_is_exit_code_0(thetarbm: Command, tmp_path: Path) -> None:
     path = write_suite(tmp_path)
     cells = load_suite(path).cells("paper")
     save(tmp_path / "results", *(record_for(cells[0], seed, **NUMBERS) for seed in (0, 1)))
-    done = thetarbm("status", "rbm/sparsity=0.3", "again", "--suite", str(path), data_dir=tmp_path / "empty")
-    assert (done.code, done.err) == (0, "all runs are done\n")
+    assert thetarbm("status", "rbm/sparsity=0.3", "again", "--suite", str(path), data_dir=tmp_path / "empty").code == 0
 
 
 def test_a_failed_run_is_due_with_its_error(thetarbm: Command, tmp_path: Path) -> None:
-    arguments = ["--suite", str(write_suite(tmp_path, FAILING)), "--profile", "tiny"]
-    assert thetarbm("run", *arguments, "--keep-going").code == 1
-    told = thetarbm("status", *arguments, "--json")
+    path = write_suite(tmp_path, FAILING)
+    cells = load_suite(path).cells("tiny")
+    failed = {"state": "failed", "error": "diverged", "metrics": None}
+    save(tmp_path / "results", record_for(cells[1]).model_copy(update=failed))
+    told = thetarbm("status", "--suite", str(path), "--profile", "tiny", "--json", data_dir=tmp_path / "empty")
     assert told.code == 3
-    assert [cell["state"] for cell in told.json["cells"]] == ["done", "failed", "done"]
-    assert told.json["cells"][1]["reason"].startswith("failed before: ")
+    assert [cell["state"] for cell in told.json["cells"]] == ["missing", "failed", "missing"]
+    assert "diverged" in told.json["cells"][1]["reason"]
 
 
 def test_the_checks_of_the_theory_are_a_cell(thetarbm: Command, tmp_path: Path) -> None:
