@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.experiments.runs import Command, context_of, parts_of, rewrite, run_of
+from tests.experiments.runs import Command, context_of, parts_of, run_of
 from thetarbm_cli.experiments.runs.loading import load_checked, load_model
-from thetarbm_cli.experiments.runs.store import RunStore
 
 
 def features_of(small_data: Path, results: Path, run: str, images: np.ndarray) -> np.ndarray:
@@ -114,27 +112,6 @@ def test_wrong_usage(
     monkeypatch.chdir(tmp_path)
     thetarbm("features", *arguments.split(), results=trained).assert_refused(*words)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_failed_run_and_missing_weights_are_refused(thetarbm: Command, trained: Path, tmp_path: Path) -> None:
-    results, out = tmp_path / "results", tmp_path / "f.npz"
-    shutil.copytree(trained, results)
-    RunStore(results).weights_path(run_of(results, "theta")).unlink()
-    thetarbm("features", "theta", "--out", str(out)).assert_refused(
-        "weights", "thetarbm --data-dir", "train --model theta"
-    )
-    rewrite(results, run_of(results, "rbm"), {"state": "failed", "error": "diverged"})
-    thetarbm("features", "rbm", "--out", str(out)).assert_refused("failed", "diverged")
-    assert not out.exists()
-
-
-def test_features_of_other_data_than_the_run_s_are_refused(
-    thetarbm: Command, trained: Path, tmp_path: Path, data_dir: Path
-) -> None:
-    out = tmp_path / "f.npz"
-    outcome = thetarbm("features", "theta", "--out", str(out), results=trained, data_dir=data_dir)
-    outcome.assert_refused("checksum", code=1)
-    assert not out.exists()
 
 
 def test_failure_while_writing_leaves_the_old_file(
