@@ -31,6 +31,7 @@ Digits = tuple[np.ndarray, np.ndarray]
 
 # Needs an environment variable that is read when SciPy is imported.
 SKIPPED = {"check_array_api_input"}
+CONTROL = pytest.mark.no_device("controls learn nothing")
 
 
 @pytest.mark.parametrize(
@@ -42,8 +43,8 @@ SKIPPED = {"check_array_api_input"}
         PaddedTransformInvariantRBM(hidden=6, epochs=2),
         PaddedThetaRBM(hidden=6, epochs=2),
         PaddedThetaRBM(hidden=6, epochs=2, tensor="full"),
-        Pixels(),
-        PaddedAlignedPixels(),
+        pytest.param(Pixels(), marks=CONTROL),
+        pytest.param(PaddedAlignedPixels(), marks=CONTROL),
     ],
     ids=repr,
 )
