@@ -128,7 +128,7 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
     given: list[list[Job]] = []
 
     def cluster_of_one_worker(
-        client: object, context: object, errand: object, jobs: list[Job]
+        client: object, context: object, worker: object, jobs: list[Job]
     ) -> Iterator[tuple[Job, Outcome | Exception]]:
         given.append(jobs)
         for job in jobs:

@@ -253,7 +253,18 @@ def test_a_run_on_cupy_has_an_id_of_its_own(
     assert run_id(settings, checksums, 0) == train_run(context, settings, 0).record.run
     assert {name: content for name, content in records(results).items() if made.run not in name} == before
     evaluate_run(context, made.run)
-    assert retrain_command(made).startswith("thetarbm --backend cupy train --model rbm")
+    # Where a device answers, it is what a call takes by itself: the run on NumPy has to be named.
+    assert retrain_command(made).startswith("thetarbm train --model rbm")
+    on_numpy = train_run(context, settings, 0).record
+    assert retrain_command(on_numpy).startswith("thetarbm --backend numpy train --model rbm")
+
+
+def test_who_has_no_device_is_told_the_backend_of_a_run_on_cupy(evaluated: Path) -> None:
+    record = RunStore(evaluated).load(run_of(evaluated, "rbm"))
+    assert record is not None
+    elsewhere = record.model_copy(update={"environment": {**record.environment, "backend": "cupy"}})
+    other = {"numpy": elsewhere, "cupy": record}[select_backend().name]
+    assert retrain_command(other).startswith(f"thetarbm --backend {other.backend} train --model rbm")
 
 
 def test_who_trains_what_another_process_holds_says_that_it_waits(

@@ -5,7 +5,9 @@ Models and images are imported when they are loaded: `thetarbm show` takes only 
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.record import RunRecord, Weights
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, Profile, run_id, shipped_profiles
 from thetarbm_cli.experiments.runs.store import RunContext
-from thetarbm_cli.followup import command_line
+from thetarbm_cli.followup import call_options, command_line
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.images import RunData
@@ -48,8 +50,18 @@ def retrain_command(record: RunRecord) -> str:
     for name, value in assignments.items():
         words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
     # On NumPy the same settings would be another run.
-    backend = None if record.backend == "numpy" else record.backend
-    return command_line("train", *words, profile=profile, backend=backend)
+    # The run is another one on another backend, so that it is named wherever a call would not take it by itself.
+    chosen = "--backend" in call_options().words or record.backend != _usual_backend()
+    return command_line("train", *words, profile=profile, backend=record.backend if chosen else None)
+
+
+def _usual_backend() -> str:
+    """Name the backend that a call takes by itself; without CuPy, which is quickly seen, it is NumPy."""
+    if "cupy" not in sys.modules and importlib.util.find_spec("cupy") is None:
+        return "numpy"
+    from thetarbm_cli.backend import select_backend
+
+    return select_backend().name
 
 
 def _profile_of(data: dict[str, Any]) -> tuple[str, Profile]:
