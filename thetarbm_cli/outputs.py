@@ -189,6 +189,8 @@ class Perturb(Output):
     """``thetarbm perturb --json``."""
 
     scope: Literal["train", "rbm", "all"]
+    seed: int
+    """The one seed of these runs; tables have the mean over all."""
     unperturbed_error_percent: Percent
     cells: list[PerturbedCell]
 

@@ -85,7 +85,7 @@ def test_no_means_no(thetarbm: Command, tmp_path: Path, suite: str, monkeypatch:
     before = runs_in(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     done = thetarbm("clean", "--suite", suite)
-    assert (done.code, done.out.splitlines()[-1]) == (0, "nothing removed")
+    assert (done.code, done.out.splitlines()[-1].strip()) == (0, "nothing removed")
     assert "remove 2 of these" in done.err
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     assert thetarbm("clean", "--suite", suite).code == 2

@@ -131,7 +131,7 @@ def test_grid_search_is_recorded_and_cached(
     ("arguments", "words"),
     [
         ("", ["name the runs", "--all"]),
-        ("--all theta", ["name the runs", "--all"]),
+        ("--all theta", ["--all", "not both"]),
         ("theta nothing", ["no run 'nothing'"]),
         ("theta --offset 40", ["offset", "40.0°", "below 40°"]),
         ("theta --offset -1", ["offset", "-1.0°", "at least 0°"]),

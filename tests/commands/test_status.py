@@ -56,3 +56,13 @@ def test_the_checks_of_the_theory_are_a_cell(thetarbm: Command, tmp_path: Path) 
     assert told.json["cells"] == [
         {"experiment": "theory", "cell": "theory", "seeds": 1, "done": 0, "state": "missing", "reason": "never run"}
     ]
+
+
+def test_a_cell_is_done_though_another_wants_more_of_its_run(thetarbm: Command, tmp_path: Path) -> None:
+    path = write_suite(tmp_path)
+    path.write_text(path.read_text() + "    offsets: [5]\n")
+    cells = load_suite(path).cells("paper")
+    save(tmp_path / "results", *(record_for(cells[0], seed, **NUMBERS) for seed in (0, 1)))
+    told = thetarbm("status", "rbm/sparsity=0.3", "again", "--suite", str(path), "--json", data_dir=tmp_path / "empty")
+    states = {cell["cell"]: (cell["state"], cell["reason"]) for cell in told.json["cells"]}
+    assert states == {"rbm/sparsity=0.3": ("done", ""), "again": ("missing", "trained, not measured yet")}

@@ -11,7 +11,7 @@ def test_tables_are_printed_and_written(thetarbm: Command, tmp_path: Path) -> No
     results = tmp_path / "results"
     save(results, *records())
     done = thetarbm("tables")
-    assert (done.code, done.err) == (0, f"files in {results / 'tables'}\n")
+    assert (done.code, done.err) == (0, f"files in {results / 'tables'}, verdicts in {results}\n")
     tables = ("table1", "table2", "table3", "mnist", "ablation")
     names = {f"{table}.{ending}" for table in tables for ending in ("md", "tex", "csv")}
     assert {path.name for path in (results / "tables").iterdir()} == names
@@ -48,6 +48,24 @@ def test_another_data_set_is_a_further_key(thetarbm: Command, tmp_path: Path) ->
     assert len(sheet["tables"]["1"]) == 17
     assert (len(sheet["verdicts"]), len(sheet["carried"])) == (10, 5)
     assert thetarbm("tables", "--check").code == 0
+
+
+def test_own_images_leave_the_paper_s_files_as_they_are(thetarbm: Command, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    save(results, *records())
+    assert thetarbm("tables").code == 0
+    papers = files_in(results / "tables") | {"verdicts.md": (results / "verdicts.md").read_bytes()}
+    save(results, *records(seeds=1, source="leaves.npz"))
+    # Their tables need not be there, and are checked as soon as they are.
+    assert thetarbm("tables", "--check").code == 0
+    sheet = thetarbm("tables", "--json").json
+    found = files_in(results / "tables") | {"verdicts.md": (results / "verdicts.md").read_bytes()}
+    assert {name: found[name] for name in papers} == papers
+    assert (results / "verdicts-leaves.md").is_file()
+    assert {row["published"] for row in sheet["tables"]["1"] if row["source"] == "leaves.npz"} == {None}
+    assert thetarbm("tables", "--check").code == 0
+    (results / "tables" / "table1-leaves.md").write_text("10.31")
+    assert thetarbm("tables", "--check").code == 1
 
 
 def test_check_compares_files_with_records(thetarbm: Command, tmp_path: Path) -> None:

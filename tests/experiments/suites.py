@@ -55,7 +55,7 @@ experiments:
   - {name: third, label: third, model: rbm, measures: [error], parameters: {momentum: 0.5}}
 """
 
-SHA = {"generated": "a" * 64, "official": "b" * 64, "mnist": "d" * 64, "fashion-rot": "f" * 64}
+SHA = {"generated": "a" * 64, "official": "b" * 64, "leaves.npz": "c" * 64, "mnist": "d" * 64, "fashion-rot": "f" * 64}
 
 
 # How records name the small suite.

@@ -9,6 +9,7 @@ import pytest
 import thetarbm_cli
 from tests.experiments.suites import record_for, save
 from tests.reporting.numbers import CELLS
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.record import MetricsPart
 from thetarbm_cli.outcomes import MEASURES, VARIANTS
 from thetarbm_cli.reporting.frame import collect, tidy
@@ -33,6 +34,9 @@ def test_a_line_per_run_variant_and_measure(tmp_path: Path) -> None:
     assert (line["model"], line["seed"], line["sparsity"], line["offset"]) == ("orbm", 1, 0.2, 20.0)
     assert (line["dataset"], line["source"], line["sha256"]) == ("mnist-rot", "generated", "a" * 64)
     assert (line["data.protocol"], line["svm.C"], line["cells"]) == ("paper", 10.0, ("orbm/sparsity=0.2@paper",))
+    with pytest.raises(InputError, match="none"):
+        thetarbm_cli.load_records(tmp_path / "none")
+    (tmp_path / "none").mkdir()
     empty = thetarbm_cli.load_records(tmp_path / "none")
     assert empty.empty
     assert {"run", "model", "sparsity", "data.protocol", "variant", "measure", "value"} <= set(empty.columns)

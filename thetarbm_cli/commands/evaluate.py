@@ -47,7 +47,9 @@ def command(
     from thetarbm_cli.outputs import Evaluate
 
     context = session.run_context()
-    if every == bool(runs):
+    if every and runs:
+        raise InputError("--all is for every finished run: name runs, or use --all, not both")
+    if not every and not runs:
         raise InputError("name the runs to evaluate, or use --all for every finished run")
     chosen, damaged = trained_runs(context) if every else (named_runs(context, runs), 0)
     # A run that was made for its error alone is complete, unless more is asked for.

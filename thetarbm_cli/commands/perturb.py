@@ -139,7 +139,7 @@ def command(
     for run in plan:
         if run not in due:
             errors |= dict.fromkeys(run.cells, _recorded(context, run))
-    output = Perturb(scope=scope, unperturbed_error_percent=errors[unperturbed.name][1], cells=[])
+    output = Perturb(scope=scope, seed=seed, unperturbed_error_percent=errors[unperturbed.name][1], cells=[])
     for (n, p), cell in cells.items():
         name, error = errors[cell.name]
         output.cells.append(PerturbedCell(n=n, p=p, test_error_percent=error, run=name))
@@ -171,7 +171,7 @@ def _show(table: Perturb, suite: list[Cell], n_values: tuple[int, ...], p_values
     paper = {(cell.at["n"], cell.at["p"]): cell.published[ERROR] for cell in suite if "3" in cell.tables}
     unperturbed, paper_unperturbed = table.unperturbed_error_percent, _unperturbed(suite).published[ERROR]
     errors = {(cell.n, cell.p): cell.test_error_percent for cell in table.cells}
-    click.echo("test error in %, the paper's in brackets; * above the unperturbed error")
+    click.echo(f"test error in % of seed {table.seed}, the paper's in brackets; * above the unperturbed error")
     click.echo("       " + "".join(f"p = {p:<12g}" for p in p_values))
     for n in n_values:
         words = []

@@ -63,9 +63,12 @@ def command(
     if not any(report.tables.values()):
         raise InputError(f"no experiment of the suite is in table {table}")
     folder = out or session.results / "tables"
-    files = report_files(report, folder, out or session.results, [form] if form else list(FORMATS))
+    verdicts, formats = out or session.results, [form] if form else list(FORMATS)
+    files = report_files(report, folder, verdicts, formats)
     if check:
-        wrong = outdated(files)
+        # Files of a user's own images need not be there, but those that are have to be right.
+        needed = report_files(report, folder, verdicts, formats, of_users=False)
+        wrong = outdated({path: text for path, text in files.items() if path in needed or path.exists()})
         words = [*([] if table == "all" else ["--table", table]), *([] if out is None else ["--out", str(out)])]
         for path in wrong:
             what_helps = command_line("tables", *words, profile=profile)
@@ -79,17 +82,17 @@ def command(
     for line in report.missing():
         session.say(line)
     if any(numbers.records for numbers in report.numbers):
-        _write(session, files, folder, wanted=out is not None)
+        _write(session, files, folder, verdicts, wanted=out is not None)
     return 0
 
 
-def _write(session: Session, files: dict[Path, str], folder: Path, *, wanted: bool) -> None:
+def _write(session: Session, files: dict[Path, str], folder: Path, verdicts: Path, *, wanted: bool) -> None:
     """Write the files; in a results folder of another, which can only be read, printing them is all that is done."""
     from thetarbm_cli.reporting.render import write
 
     try:
         write(files)
-        session.say(f"files in {folder}")
+        session.say(f"files in {folder}, verdicts in {verdicts}")
     except ReadOnlyError as error:
         if wanted:
             raise

@@ -36,6 +36,7 @@ from typing import Any
 import pandas as pd
 from pydantic import BaseModel
 
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.record import Measured, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, DataSettings, Perturbation, SVMSettings
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -68,7 +69,14 @@ def load_records(results: str | Path = "results") -> pd.DataFrame:
 
         errors = load_records().query("measure == 'test_error_percent'")
         errors.groupby(["model", "variant", "sparsity"]).value.agg(["mean", "std"])
+
+    Raises
+    ------
+    InputError
+        If there is no such folder.
     """
+    if not Path(results).is_dir():
+        raise InputError(f"there is no folder {results}; name the one that has runs/")
     return tidy(RunStore(Path(results)).load_all())
 
 
@@ -141,9 +149,14 @@ class Source:
     dataset: str = PAPERS_DATASET
 
     @property
+    def is_users(self) -> bool:
+        """Whether it is a file of the user, of which the paper says nothing."""
+        return self.name.endswith(".npz")
+
+    @property
     def images(self) -> str:
         """What is seen: the data set, or the user's own file."""
-        return self.name if self.name.endswith(".npz") else self.dataset
+        return self.name if self.is_users else self.dataset
 
     @property
     def described(self) -> str:
@@ -261,7 +274,8 @@ class Numbers:
     def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
         """One measure of one cell."""
         values = self._values.get((cell.name, measure, variant), ())
-        return Value(cell, measure, variant, values, cell.published.get(measure))
+        published = None if self.source.is_users else cell.published.get(measure)
+        return Value(cell, measure, variant, values, published)
 
     def of(self, experiment: str, measure: str, variant: str = DEFAULT, **at: Any) -> Value | None:
         """One measure of the cell of an experiment at these values of its axes; None if the suite has none."""

@@ -231,17 +231,30 @@ FORMATS: dict[str, tuple[str, Callable[[Table], str]]] = {
 }
 
 
-def report_files(report: Report, folder: Path, verdicts: Path, formats: Sequence[str]) -> dict[Path, str]:
-    """Content of every file of a report by its path: tables in one folder, verdicts in another."""
+def report_files(
+    report: Report, folder: Path, verdicts: Path, formats: Sequence[str], *, of_users: bool = True
+) -> dict[Path, str]:
+    """Lay out every file of a report, by its path: tables in one folder, verdicts in another.
+
+    Images of a user have files of their own, which are left out without `of_users`.
+    """
     size = "" if report.profile == "paper" else f"-{report.profile}"
     contents = {}
     for source, tables in report.tables.items():
+        if source.is_users and not of_users:
+            continue
         for table in tables:
             for name in formats:
                 ending, write_table = FORMATS[name]
                 stem = f"table{table.name}" if table.name.isdigit() else table.name
                 contents[folder / f"{stem}{size}{_suffix(report, source)}.{ending}"] = write_table(table)
-    contents[verdicts / f"verdicts{size}.md"] = claims.to_markdown(report.verdicts, report.profile)
+    papers = [each for each in report.verdicts if not each[0].source.is_users]
+    if papers:
+        contents[verdicts / f"verdicts{size}.md"] = claims.to_markdown(papers, report.profile)
+    for each in report.verdicts if of_users else []:
+        if each[0].source.is_users:
+            name = f"verdicts{size}{_suffix(report, each[0].source)}.md"
+            contents[verdicts / name] = claims.to_markdown([each], report.profile)
     for dataset in dict.fromkeys(numbers.source.dataset for numbers, _ in report.carried):
         own = [each for each in report.carried if each[0].source.dataset == dataset]
         name = f"verdicts-{dataset.removesuffix('-rot')}{size}.md"

@@ -137,7 +137,7 @@ def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Tabl
     if len(kind.measures) > 1:
         groups = [(heading, len(kind.measures)) for heading in headings]
         headings = _headings(kind.measures) * len(targets)
-    notes = [f"{cell.label}: {cell.context}" for cell in controls if cell.context]
+    notes = [f"{cell.label}: {cell.context}" for cell in controls if cell.context and not numbers.source.is_users]
     if numbers.source.dataset != PAPERS_DATASET:
         notes += [
             f"{each.claim.text} {each.verdict.capitalize()}: {sum(part.holds for part in each.parts)} of "

@@ -98,6 +98,7 @@ def make_plan(
     seeds: int | None = None,
     forced: Sequence[str] = (),
     only_seed: int | None = None,
+    records: list[RunRecord] | None = None,
 ) -> list[PlannedRun]:
     """All runs of these cells, in the order of the cells, each seed in turn.
 
@@ -106,10 +107,12 @@ def make_plan(
     seeds : number of seeds, instead of each cell's own
     forced : names of experiments or cells whose runs are due in any case
     only_seed : this seed, instead of all from 0
+    records : of the results folder, where they were read before
     """
     if seeds is not None and seeds > MOST_SEEDS:
         raise InputError(f"{seeds} seeds are too many: at most {MOST_SEEDS} are planned")
-    records = context.store.load_all()
+    if records is None:
+        records = context.store.load_all()
     plan: dict[tuple[str, int], PlannedRun] = {}
     for cell in cells:
         settings = cell.settings()
@@ -254,12 +257,13 @@ def suite_status(
     """List the cells with the worst state of their runs."""
     wanted = [name for name in names if name != theory.NAME]
     cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
-    plan = make_plan(context, cells, seeds=seeds)
+    records = context.store.load_all()
     table = []
     if suite.theory is not None and (not names or theory.NAME in names):
         table.append(_theory(results, suite))
     for cell in cells:
-        runs = [run for run in plan if cell.name in run.cells]
+        # By itself: a run that a cell shares may lack what another one asks for.
+        runs = make_plan(context, [cell], seeds=seeds, records=records)
         worst = min(runs, key=lambda run: ORDER.index(run.state))
         table.append(
             SuiteCell(

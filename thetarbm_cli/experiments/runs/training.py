@@ -101,7 +101,7 @@ def train_run(
         if store.note_weights(kept or made, weights):
             logger.info(
                 "the weights of %s that were made here differ from the recorded ones, as on another processor: "
-                "%s says where they were made",
+                "%s says where they were made; the numbers shown are the record's",
                 run,
                 store.weights_note_path(run),
             )
