@@ -77,7 +77,7 @@ class House:
             "weights": "results/runs/theta-*/weights.npz",
             "checkpoint": "results/runs/theta-*/checkpoint.npz",
             "table": "results/tables/table1-tiny-mine.md",
-            "verdicts": "results/verdicts-tiny.md",
+            "verdicts": "results/verdicts-tiny-*.md",
             "theory": "results/theory.json",
         }
         (found,) = self.base.glob(patterns[kind])

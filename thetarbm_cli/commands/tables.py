@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,7 +69,7 @@ def command(
     if check:
         # Files of a user's own images need not be there, but those that are have to be right.
         needed = report_files(report, folder, verdicts, formats, of_users=False)
-        wrong = outdated({path: text for path, text in files.items() if path in needed or path.exists()})
+        wrong = outdated({path: text for path, text in files.items() if path in needed or os.path.lexists(path)})
         words = [*([] if table == "all" else ["--table", table]), *([] if out is None else ["--out", str(out)])]
         for path in wrong:
             what_helps = command_line("tables", *words, profile=profile)
