@@ -1,12 +1,14 @@
 # The two commands of the README are `make demo` and `make test`; each installs what it needs into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PARALLEL := -n auto --maxprocesses=4 --dist loadfile
 
 .PHONY: demo test test-slow test-kills test-memory test-lowest audit test-latex browser test-browser test-wheel reproduce bench smoke schema docs lint format clean
 
 demo: .venv/demo.stamp
-	./scripts/demo.sh $(BIN)/thetarbm
+	@$(BIN)/thetarbm demo --out .venv/demo
+	@echo "thetarbm is in $(BIN); to call it by its name: source $(BIN)/activate"
 
 # Files of tests go to several processes; the second call runs the models' tests once more, on the stand-in for a GPU (docs/gpu.md).
 test: .venv/dev.stamp
@@ -84,12 +86,18 @@ format: .venv/dev.stamp
 	@$(PYTHON) -c 'import sys; sys.exit("thetarbm needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 
+# Where an NVIDIA driver answers, with CuPy of its CUDA version; a driver runs what was made for an older CUDA, too.
 .venv/demo.stamp: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@cuda=$$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9][0-9]*\).*/\1/p' | head -n 1); \
+	if [ -z "$$cuda" ]; then extra=; echo "no NVIDIA GPU answers: NumPy"; \
+	elif [ "$$cuda" -lt 12 ]; then extra=; echo "an NVIDIA GPU with CUDA $$cuda, for which there is no CuPy here: NumPy"; \
+	else extra="[cuda$$([ "$$cuda" = 12 ] && echo 12 || echo 13)]"; echo "an NVIDIA GPU with CUDA $$cuda: CuPy"; fi; \
+	echo "installing thetarbm$$extra into .venv: a minute or two"; \
+	$(PIP_INSTALL) --editable ".$$extra" || { [ -n "$$extra" ] && echo "without CuPy, then: NumPy" && $(PIP_INSTALL) --editable .; }
 	@touch $@
 
 .venv/dev.stamp: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP_INSTALL) --editable '.[dev]'
 	@touch $@ .venv/demo.stamp
 
 .venv-lowest/stamp: pyproject.toml scripts/lowest_versions.py
@@ -99,11 +107,11 @@ format: .venv/dev.stamp
 	@touch $@
 
 .venv/audit.stamp: .venv/dev.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip-audit>=2.7'
+	$(PIP_INSTALL) 'pip-audit>=2.7'
 	@touch $@
 
 .venv/browser.stamp: .venv/dev.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[browser]'
+	$(PIP_INSTALL) --editable '.[browser]'
 	@touch $@
 
 clean:

@@ -12,11 +12,21 @@ import click
 import platformdirs
 from threadpoolctl import threadpool_limits
 
-from benchmarks.epochs import Sizes, choose_peers, epoch_parts, left_out_peers, peer_ratios, training_ratios
+from benchmarks.calls import command_times, thread_ratio
+from benchmarks.epochs import (
+    Sizes,
+    choose_peers,
+    epoch_parts,
+    left_out_peers,
+    peer_ratios,
+    products_of,
+    training_ratios,
+)
 from benchmarks.measures import gamma_parts, measure_ratios
 from benchmarks.report import Bench, Part, Payoff, Ratio, Scaling, conclusions, describe_machine, write_report
-from benchmarks.reproduction import logged_time, recorded_times
+from benchmarks.reproduction import logged_time, products_ratio, recorded_times
 from benchmarks.scaling import measure_payoffs, measure_scaling
+from benchmarks.timing import seconds_of
 from thetarbm_cli.data.prepare import prepare
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
@@ -82,7 +92,7 @@ def main(
         click.echo(f"left out: {what}", err=True)
     sizes = Sizes.quick() if quick else Sizes()
     with threadpool_limits(threads, user_api="blas"):
-        report = _measure(data_dir, sizes, peers, reproduction, left_out, threads, as_json)
+        report = _measure(data_dir, results, sizes, peers, reproduction, left_out, threads, as_json)
     click.echo(report.model_dump_json(indent=2) if as_json else "\n".join(report.conclusions))
     if out is not None:
         for path in write_report(report, out):
@@ -91,6 +101,7 @@ def main(
 
 def _measure(
     data_dir: Path,
+    results: Path,
     sizes: Sizes,
     peers: list[str],
     reproduction: list[Ratio],
@@ -116,8 +127,14 @@ def _measure(
         *shown(training_ratios(images, sizes)),
         *shown(peer_ratios(images, sizes, peers, threads)),
         *shown(measure_ratios(images, labels, test, sizes)),
+        *shown(command_times(data_dir, results, sizes.rounds)),
+        *shown(iter([thread_ratio()])),
         *shown(reproduction),
     ]
+    if reproduction:
+        epoch = products_of(images, 500, sizes.batch)
+        each = min(seconds_of(epoch) for _ in range(sizes.rounds)) / (5 * len(images))
+        ratios += shown([products_ratio(reproduction[0].value, load_suite(None), each)])
     parts = [*shown(epoch_parts(images, sizes)), *shown(gamma_parts(images, test[: sizes.gamma_parts], sizes))]
     scaling = shown(measure_scaling(images, sizes))
     payoffs = shown(measure_payoffs(images, sizes))

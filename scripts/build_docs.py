@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import textwrap
@@ -12,26 +13,35 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cli_reference import reference
+from evidence import Evidence
 
 from thetarbm_cli import storage
+from thetarbm_cli.commands.terminal import to_markdown as to_grid
 from thetarbm_cli.experiments.execution.theory import load_theory
+from thetarbm_cli.experiments.multiverse import Readings
+from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite.schema import Suite
 from thetarbm_cli.experiments.suite_file import shipped_path
+from thetarbm_cli.outputs import Multiverse
 from thetarbm_cli.reporting.claims import summary
-from thetarbm_cli.reporting.evidence import Evidence
 from thetarbm_cli.reporting.frame import collect
+from thetarbm_cli.reporting.multiverse import TextTable, analyse, find_universes, share_text
+from thetarbm_cli.reporting.multiverse import summary as about_universes
+from thetarbm_cli.reporting.multiverse import tables as universe_tables
 from thetarbm_cli.reporting.render import outdated, to_markdown
 from thetarbm_cli.reporting.tables import assemble
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
-PAGES = ("reproduction", "beyond")
+PAGES = ("reproduction", "beyond", "multiverse")
 FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 
 # Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
-# <!-- table: NAME --> a table, and <!-- verdicts: all --> the paper's claims with their verdicts.
-BLOCK = re.compile(r"(<!-- (reading|table|verdicts): ([a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+# <!-- table: NAME --> a table, <!-- verdicts: all --> the claims with their verdicts, and <!-- multiverse: NAME -->
+# what the universes of a design say.
+BLOCK = re.compile(r"(<!-- (reading|table|verdicts|multiverse): ([a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def pages(results: Path = ROOT / "results") -> dict[Path, str]:
@@ -61,6 +71,7 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
     records, theory = RunStore(results).load_all(), load_theory(results)
     report = assemble("paper", suite.cells("paper", in_tables=True), records, theory)
     evidence = Evidence(collect(suite.cells("paper"), records), theory)
+    over_universes = functools.cache(lambda of: universes_of(results, suite, of, records))
 
     def block(kind: str, name: str) -> str:
         if kind == "table":
@@ -70,7 +81,17 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
                 return f"No records yet: `thetarbm run {name}` makes them."
             return to_markdown(built[name]).replace("## ", "### ", 1).rstrip("\n")
         if kind == "verdicts":
-            return summary(report.verdicts[0][1])
+            shares = {each.claim: share_text(each) for each in over_universes("tables")[0].claims}
+            return summary(report.verdicts[0][1], shares)
+        if kind == "multiverse":
+            output, tables = over_universes(name.partition("-")[0])
+            wanted = name.partition("-")[2]
+            if not output.universes:
+                return f"No records yet: `thetarbm multiverse --of {output.design} --universes 64` makes them."
+            if not wanted:
+                return about_universes(output)
+            (table,) = [each for each in tables if each.name == wanted] or [None]
+            return "—" if table is None else f"{to_grid(table.headings, table.rows)}\n\n{table.note}".rstrip()
         if name not in assumptions:
             sys.exit(f"a page asks for the assumption {name!r}, which the suite does not have")
         taken = assumptions[name]
@@ -78,6 +99,13 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
         return f"**Reading.** {taken.reading} **Why.** {taken.why}{measured}"
 
     return block
+
+
+def universes_of(results: Path, suite: Suite, of: str, records: list[RunRecord]) -> tuple[Multiverse, list[TextTable]]:
+    """What the recorded universes of a design say, and its tables."""
+    readings = Readings(suite, of)
+    output = (find_universes(suite, results, of, others=records) or analyse(readings, [], noted=[])).output()
+    return output, universe_tables(readings, output)
 
 
 def _gap(text: str) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parent.parent
 MNIST = "thetarbm_cli/data/shipped/mnist.idx.xz"
 SUITE = "thetarbm_cli/experiments/experiments.yaml"
+PACKED = "thetarbm_cli/experiments/packed/"
 SPLITS = {"train": 10_000, "valid": 2_000, "test": 50_000}
 # What would lead the installed program back to the checkout, or to data that is there already.
 FOREIGN = ("THETARBM_", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
@@ -53,6 +54,7 @@ def check_contents(wheel: Path) -> None:
         shipped = archive.read(MNIST) if MNIST in names else b""
     expect(shipped == (CHECKOUT / MNIST).read_bytes(), f"MNIST is inside, {len(shipped)} bytes")
     expect(names.count(SUITE) == 1, "the suite is inside, once")
+    expect(any(name.startswith(PACKED) for name in names), "packed records are inside")
     for text in ("LICENSE", "NOTICE"):
         expect(any(name.endswith(f".dist-info/licenses/{text}") for name in names), f"{text} is inside")
     expect(not any(name.startswith("tests/") for name in names), "tests are not")
@@ -81,6 +83,10 @@ def check(room: Path) -> None:
     expect(sheet["splits"] == SPLITS, f"thetarbm prepare-data --json: splits {sheet['splits']}")
     tables = json.loads(run(thetarbm, "tables", "--json", folder=elsewhere))["tables"]
     expect(tables["1"][-3]["published"] == 10.85, "thetarbm tables --json: the published numbers of the suite")
+    empty = [line["cell"] for name in ("1", "2", "3") for line in tables[name] if line["mean"] is None]
+    expect(not empty, "thetarbm tables --json: the recorded numbers of the paper's tables, in any folder")
+    runs = json.loads(run(thetarbm, "list", "--json", folder=elsewhere))["runs"]
+    expect(len(runs) > 100, f"thetarbm list --json: {len(runs)} records")
     page = room / "report.html"
     told = json.loads(run(thetarbm, "report", "--json", "--out", page, folder=elsewhere))
     expect(page.stat().st_size == told["bytes"], "thetarbm report --json: a page from the templates inside")

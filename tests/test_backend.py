@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,13 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from thetarbm_cli.backend import BACKENDS, CupyBackend, NumpyBackend, select_backend
+from thetarbm_cli import backend as backend_module
+from thetarbm_cli.backend import BACKENDS, Backend, CupyBackend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.orientation import OrientationEstimator
+from thetarbm_cli.models import AlignedPixels, LocalThetaRBM, Model, ThetaRBM
 
 # -- which backend -------------------------------------------------------------------------------------------
 
@@ -100,7 +105,7 @@ def test_unknown_backend_is_refused_with_the_names() -> None:
 
 
 def test_numpy_backend_moves_nothing() -> None:
-    backend = NumpyBackend()
+    backend = Backend()
     array = np.arange(6, dtype=np.float32)
     matrix = scipy.sparse.csr_matrix(np.eye(3, dtype=np.float32))
     assert backend.asarray(array) is array
@@ -140,7 +145,7 @@ def test_accumulate_is_the_plain_formula(
     out = random.standard_normal((a, b)).astype(dtype)
     expected = plain(left, right, out, scale, keep)
     inputs = left.copy(), right.copy()
-    NumpyBackend().accumulate(left, right, out, scale=scale, keep=keep)
+    Backend().accumulate(left, right, out, scale=scale, keep=keep)
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5 if dtype == np.float32 else 1e-13)
     np.testing.assert_array_equal(left, inputs[0])
     np.testing.assert_array_equal(right, inputs[1])
@@ -150,7 +155,7 @@ def test_accumulate_writes_into_a_slice_of_a_tensor_and_nowhere_else() -> None:
     random = np.random.default_rng(0)
     left, right = random.random((4, 3)), random.random((4, 5))
     tensor = np.ones((3, 3, 5))
-    NumpyBackend().accumulate(left, right, tensor[1], scale=1.0, keep=0.0)
+    Backend().accumulate(left, right, tensor[1], scale=1.0, keep=0.0)
     np.testing.assert_allclose(tensor[1], left.T @ right)
     assert (tensor[[0, 2]] == 1).all()
 
@@ -167,7 +172,7 @@ def test_accumulate_writes_into_a_slice_of_a_tensor_and_nowhere_else() -> None:
 )
 def test_accumulate_refuses_what_it_cannot_write_into(out: NDArray[Any]) -> None:
     with pytest.raises(ValueError, match="accumulate needs C-contiguous arrays of one dtype"):
-        NumpyBackend().accumulate(np.ones((4, 3)), np.ones((4, 5)), out, scale=1.0, keep=1.0)
+        Backend().accumulate(np.ones((4, 3)), np.ones((4, 5)), out, scale=1.0, keep=1.0)
     assert (out == 1).all()
 
 
@@ -180,7 +185,7 @@ def test_accumulate_on_the_device_is_that_of_numpy(device: CupyBackend, rows: in
     for keep, before in ((0.9, kept), (0.0, unwritten)):
         for ordered in (right, np.asfortranarray(right)):
             expected, placed = before.copy(), device.asarray(before)
-            NumpyBackend().accumulate(left, ordered, expected[1], scale=0.5, keep=keep)
+            Backend().accumulate(left, ordered, expected[1], scale=0.5, keep=keep)
             device.accumulate(device.asarray(left), device.asarray(ordered), placed[1], scale=0.5, keep=keep)
             np.testing.assert_allclose(device.to_host(placed), expected, rtol=1e-6)
             assert np.isfinite(expected[1]).all()
@@ -191,7 +196,7 @@ def test_accumulate_on_the_device_is_that_of_numpy(device: CupyBackend, rows: in
 
 def drawn(kind: str, seed: int, shape: tuple[int, ...] = (300, 100)) -> NDArray[np.float32]:
     out = np.full(shape, np.nan, dtype=np.float32)
-    stream = NumpyBackend().random(np.random.SeedSequence(seed))
+    stream = Backend().random(np.random.SeedSequence(seed))
     (stream.uniform if kind == "uniform" else stream.normal)(out)
     return out
 
@@ -209,7 +214,7 @@ def test_stream_is_decided_by_its_seed(kind: str) -> None:
 
 
 def test_stream_goes_on_where_it_was() -> None:
-    stream = NumpyBackend().random(np.random.SeedSequence(3))
+    stream = Backend().random(np.random.SeedSequence(3))
     halves = np.empty((2, 50), dtype=np.float32)
     stream.uniform(halves[0])
     stream.uniform(halves[1])
@@ -236,3 +241,56 @@ def test_cupy_stream_asks_for_as_many_numbers_as_there_is_room(monkeypatch: pyte
         assert options.pop("out") is out
         assert options == expected, name
     assert [name for name, _ in calls] == ["uniform", "normal"]
+
+
+def blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture
+def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process of two cores in which nobody has chosen a number of threads."""
+    for name in backend_module.THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(backend_module, "_cores", lambda: 2)
+    with threadpool_limits(2, "blas"):
+        if blas_threads() != {2}:
+            pytest.skip("the BLAS of this machine has one thread")
+        yield
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_small_products_have_one_thread_and_large_ones_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    with few_threads(100, 500):
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+    with few_threads(2000, 2000):
+        assert blas_threads() == {2}
+    # A number that was chosen stays.
+    monkeypatch.setattr(backend_module, "_cores", lambda: 4)
+    with few_threads():
+        assert blas_threads() == {2}
+    monkeypatch.setattr(backend_module, "_cores", lambda: 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    with few_threads():
+        assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("model", [ThetaRBM, LocalThetaRBM, AlignedPixels])
+def test_models_learn_and_transform_on_one_thread(model: type[Model], monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[int]] = []
+    histogram = OrientationEstimator.histogram
+
+    def noting(self: OrientationEstimator, images: np.ndarray) -> np.ndarray:
+        seen.append(blas_threads())
+        return histogram(self, images)
+
+    monkeypatch.setattr(OrientationEstimator, "histogram", noting)
+    images = np.random.default_rng(0).random((20, 256), dtype=np.float32)
+    learns = model is not AlignedPixels
+    fitted = model(**({"epochs": 1, "hidden": 4} if learns else {}))
+    fitted.fit(images, monitor=(lambda state: seen.append(blas_threads())) if learns else None).transform(images)
+    assert len(seen) == (3 if learns else 1)
+    assert set().union(*seen) == {1}
+    assert blas_threads() == {2}

@@ -27,8 +27,8 @@ WITH_TRY = """
 import sys
 from tests.test_cli import try_command
 from thetarbm_cli import cli
-sys.modules["thetarbm_cli.commands.try_"] = try_command(sys.argv.pop(1))
-cli.COMMANDS["try"] = ("try_", "")
+sys.modules["thetarbm_cli.commands.try"] = try_command(sys.argv.pop(1))
+cli.COMMANDS["try"] = ""
 cli.main()
 """
 
@@ -75,8 +75,8 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
     """The command line in this process, with one more command that does what it is given."""
 
     def call_try(body: str, *options: str, **variables: str) -> Outcome:
-        monkeypatch.setitem(sys.modules, "thetarbm_cli.commands.try_", try_command(body))
-        monkeypatch.setitem(COMMANDS, "try", ("try_", ""))
+        monkeypatch.setitem(sys.modules, "thetarbm_cli.commands.try", try_command(body))
+        monkeypatch.setitem(COMMANDS, "try", "")
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         return call(tmp_path, tmp_path, *options, "try")
@@ -85,7 +85,18 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
 
 
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
-    heavy = ["numpy", "scipy", "sklearn", "skimage", "pandas", "pydantic", "pooch", "platformdirs", "threadpoolctl"]
+    heavy = [
+        "numpy",
+        "scipy",
+        "sklearn",
+        "skimage",
+        "pandas",
+        "pydantic",
+        "pooch",
+        "platformdirs",
+        "threadpoolctl",
+        "rich",
+    ]
     script = f"""
 import sys
 from thetarbm_cli.cli import main
@@ -106,6 +117,7 @@ def test_every_command_has_help(name: str, tmp_path: Path) -> None:
     done = call(tmp_path, tmp_path, name, "-h")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(f"Usage: thetarbm {name}")
+    assert call(tmp_path, tmp_path, "help", name) == done
 
 
 def test_console_script_and_module_are_the_same_and_show_the_help_without_arguments() -> None:
@@ -125,6 +137,13 @@ def test_console_script_and_module_are_the_same_and_show_the_help_without_argume
         (["--threads", "0", "info"], ["--threads", "0"]),
         (["--backend", "torch", "info"], ["--backend", "torch", "numpy"]),
         (["--quiet"], ["command"]),
+        (["statsu"], ["did you mean status"]),
+        (["info", "--reslts", "x"], ["did you mean --results"]),
+        (["run", "thetaa"], ["did you mean theta?"]),
+        (["run", "--profile", "quik"], ["did you mean quick"]),
+        (["train", "--model", "theta", "--set", "sparsty=0.2"], ["did you mean sparsity?"]),
+        (["train", "--model", "theta", "--set", "data.sed=2"], ["did you mean data.seed?"]),
+        (["info", "--results"], ["--results", "argument"]),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
@@ -136,9 +155,9 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: 
 def test_global_options_have_variables_and_the_option_wins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def info(*options: str) -> Any:
+    def info(*options: str, after: bool = False) -> Any:
         with pytest.raises(SystemExit):
-            main([*options, "info", "--json"])
+            main(["info", "--json", *options] if after else [*options, "info", "--json"])
         return json.loads(capsys.readouterr().out)
 
     variables = {
@@ -158,6 +177,7 @@ def test_global_options_have_variables_and_the_option_wins(
     other = str(tmp_path / "other")
     sheet = info("--data-dir", other, "--threads", "1")
     assert (sheet["data_dir"], sheet["threads"]) == (other, 1)
+    assert info(f"--data-dir={other}", "--quiet", "--threads", "1", after=True) == sheet
     monkeypatch.setenv("THETARBM_BACKEND", "torch")
     with pytest.raises(SystemExit) as left:
         main(["info"])
@@ -278,3 +298,11 @@ logging.getLogger("thetarbm").warning("warned")
     assert "working" in seen
     assert "warning: warned" in seen
     assert not re.search(r"\x1b\[[0-9;]*m", seen)
+
+
+def test_a_code_page_without_greek_gets_question_marks() -> None:
+    # As a pipe of Windows is.
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+    words = [sys.executable, "-m", "thetarbm_cli", "tables", "--table", "γ"]
+    done = subprocess.run(words, env=environment, capture_output=True, check=False)
+    assert (done.returncode, b"there is no table '?'" in done.stderr) == (2, True)

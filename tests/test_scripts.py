@@ -1,7 +1,10 @@
-"""The scripts of the make targets about dependencies."""
+"""The make targets and their scripts about dependencies."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +48,41 @@ def test_what_was_not_audited_is_never_taken_for_fine(
     found, sentences = script(monkeypatch, "audit").judge(told)
     assert found == code
     assert words in sentences
+
+
+@pytest.mark.parametrize(
+    ("driver", "refused", "installed", "words"),
+    [
+        ("| NVIDIA-SMI 550.1  Driver Version: 550.1  CUDA Version: 12.4 |", "", [".[cuda12]"], "CUDA 12: CuPy"),
+        ("CUDA Version: 13.0", "", [".[cuda13]"], "CUDA 13: CuPy"),
+        ("CUDA Version: 20.1", "", [".[cuda13]"], "CUDA 20: CuPy"),
+        ("CUDA Version: 11.8", "", ["."], "CUDA 11, for which there is no CuPy here: NumPy"),
+        ("NVIDIA-SMI has failed because it could not communicate with the driver", "", ["."], "no NVIDIA GPU"),
+        (None, "", ["."], "no NVIDIA GPU answers: NumPy"),
+        ("CUDA Version: 12.4", ".[cuda12]", [".[cuda12]", "."], "without CuPy, then: NumPy"),
+    ],
+)
+def test_make_installs_cupy_where_a_driver_answers(
+    tmp_path: Path, driver: str | None, refused: str, installed: list[str], words: str
+) -> None:
+    """With a stub in place of pip, which notes what it is to install, and a driver that says what it is given."""
+    python, tools = tmp_path / ".venv" / "bin" / "python", tmp_path / "tools"
+    stubs = {python: f'for last; do :; done; echo "$last" >> asked; [ "$last" != "{refused}" ]'}
+    if driver is not None:
+        stubs[tools / "nvidia-smi"] = f"echo '{driver}'"
+    for path, body in stubs.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(Path(__file__).parents[1] / name, tmp_path)
+    done = subprocess.run(
+        ["make", ".venv/demo.stamp"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": f"{tools}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert words in done.stdout
+    assert (tmp_path / "asked").read_text().split() == installed

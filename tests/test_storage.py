@@ -188,6 +188,7 @@ def test_lock_that_is_held_too_long_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "thetarbm")
+    monkeypatch.setattr(storage, "SILENT_SECONDS", 0.01)
     monkeypatch.setattr(storage, "LOCK_PATIENCE_SECONDS", 0.05)
     with started(HOLD, tmp_path / "file") as process:
         held = pytest.raises(ThetaRBMError, match=r"file\.lock is held by another process")

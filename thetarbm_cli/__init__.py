@@ -1,19 +1,37 @@
 """Theta-RBM, reproduced: models, data, measures and a command line for one paper.
 
-The estimators are in :mod:`thetarbm_cli.models`; ``load_records`` gives all results as one pandas DataFrame. This
-module imports nothing by itself, so that ``thetarbm --help`` is fast.
+The models are scikit-learn estimators; ``load_images`` gives a data set, ``load_run`` a recorded run as a fitted
+estimator, ``load_records`` all results as one pandas DataFrame. This module imports nothing by itself, so that
+``thetarbm --help`` is fast.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thetarbm_cli.data.prepare import load_images
+    from thetarbm_cli.experiments.runs.loading import load_run
+    from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
     from thetarbm_cli.reporting.frame import load_records
 
-__all__ = ["__version__", "load_records"]
+__all__ = [
+    "RBM",
+    "OrientedRBM",
+    "ThetaRBM",
+    "TransformInvariantRBM",
+    "__version__",
+    "load_images",
+    "load_records",
+    "load_run",
+]
 __version__ = "0.1.0"
 
 # Where each name lives that is imported when it is first asked for.
-_LAZY = {"load_records": "thetarbm_cli.reporting.frame"}
+_LAZY = {
+    "load_images": "thetarbm_cli.data.prepare",
+    "load_records": "thetarbm_cli.reporting.frame",
+    "load_run": "thetarbm_cli.experiments.runs.loading",
+    **dict.fromkeys(("RBM", "OrientedRBM", "ThetaRBM", "TransformInvariantRBM"), "thetarbm_cli.models"),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -22,3 +40,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -39,15 +39,7 @@ def write_arrays(target: Path, arrays: Mapping[str, NDArray[np.generic]]) -> Non
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read every array of a file that `write_arrays` made.
-
-    Raises
-    ------
-    OSError
-        If the file is missing or cannot be read.
-    ValueError
-        If it is no whole ``.npz``; the message says why.
-    """
+    """Read every array of a file that `write_arrays` made; a `ValueError` says why it is no whole ``.npz``."""
     try:
         with storage.open_plain(path) as stream, zipfile.ZipFile(stream) as archive:
             # Nothing in such a file is compressed: no array in it can be larger than the file.
@@ -92,7 +84,9 @@ def read_array(archive: zipfile.ZipFile, name: str, largest: int) -> NDArray[Any
         shape, dtype = _read_header(stream)
         header_bytes = stream.tell()
     if dtype.hasobject:
-        raise UnreadableArrayError(f"{name!r} holds pickled Python objects, which are never loaded")
+        raise UnreadableArrayError(
+            f"{name!r} holds pickled Python objects, which are never loaded; words need astype(str)"
+        )
     claimed = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if min(shape, default=0) < 0 or claimed != member.file_size - header_bytes:
         raise UnreadableArrayError(f"{name!r} is damaged: its header does not fit its size")

@@ -7,7 +7,11 @@ libraries. Everything after the data is loaded goes through it, so that the same
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -17,65 +21,32 @@ from thetarbm_cli.errors import InputError
 
 BACKENDS = ("auto", "numpy", "cupy")
 
+# Who has set one of these has chosen the number of BLAS threads.
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# Rows × units of a product from which on a second thread gains more than it costs.
+THREADED_FROM = 2_000_000
+
 # An array of the backend: numpy.ndarray or cupy.ndarray. CuPy has no types to import without a GPU.
 Array = Any
 
 
-class RandomStream(Protocol):
-    """Random numbers that are drawn where the arrays live."""
-
-    def uniform(self, out: Array) -> None:
-        """Fill the contiguous float32 array `out` from the uniform distribution on [0, 1)."""
-
-    def normal(self, out: Array) -> None:
-        """Fill the contiguous float32 array `out` from the standard normal distribution."""
-
-
-class Backend(Protocol):
-    """An array library and the operations that differ between the two."""
-
-    name: Literal["numpy", "cupy"]
-    reason: str
-    xp: Any
-
-    def asarray(self, array: Any, dtype: Any = None) -> Array:
-        """Bring a host array to the device (no copy where it is there already)."""
-
-    def to_host(self, array: Array) -> NDArray[Any]:
-        """Bring an array of the device to the host."""
-
-    def sparse(self, matrix: scipy.sparse.csr_matrix) -> Any:
-        """Bring a SciPy CSR matrix to the device."""
-
-    def random(self, seed: np.random.SeedSequence) -> RandomStream:
-        """Start a stream of random numbers on the device."""
-
-    def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
-        """Compute ``out = keep * out + scale * left.T @ right`` in one pass, in place.
-
-        Parameters
-        ----------
-        left : (n, a) C-contiguous array
-        right : (n, b) C- or F-contiguous array
-        out : (a, b) C-contiguous array, overwritten
-        """
-
-
-class _NumpyStream:
-    """Random numbers from NumPy's PCG64."""
+class RandomStream:
+    """Random numbers that are drawn where the arrays live: here by NumPy's PCG64."""
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
         self._generator = np.random.Generator(np.random.PCG64(seed))
 
     def uniform(self, out: Array) -> None:
+        """Fill the contiguous float32 array `out` from the uniform distribution on [0, 1)."""
         self._generator.random(out=out, dtype=np.float32)
 
     def normal(self, out: Array) -> None:
+        """Fill the contiguous float32 array `out` from the standard normal distribution."""
         self._generator.standard_normal(out=out, dtype=np.float32)
 
 
-class NumpyBackend:
-    """Arrays in the main memory, products by the BLAS of NumPy and SciPy."""
+class Backend:
+    """An array library and the operations that differ between the two: here NumPy, and the BLAS of NumPy and SciPy."""
 
     name: Literal["numpy", "cupy"] = "numpy"
     xp: Any = np
@@ -84,23 +55,30 @@ class NumpyBackend:
         self.reason = reason
 
     def asarray(self, array: Any, dtype: Any = None) -> Array:
-        """Return `array` as a NumPy array."""
-        return np.asarray(array, dtype=dtype)
+        """Bring a host array to the device (no copy where it is there already)."""
+        return self.xp.asarray(array, dtype=dtype)
 
     def to_host(self, array: Array) -> NDArray[Any]:
-        """Return `array`, which is on the host already."""
+        """Bring an array of the device to the host."""
         return np.asarray(array)
 
     def sparse(self, matrix: scipy.sparse.csr_matrix) -> Any:
-        """Return `matrix`, which is on the host already."""
+        """Bring a SciPy CSR matrix to the device."""
         return matrix
 
     def random(self, seed: np.random.SeedSequence) -> RandomStream:
-        """Start a PCG64 stream."""
-        return _NumpyStream(seed)
+        """Start a stream of random numbers on the device."""
+        return RandomStream(seed)
 
     def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
-        """Compute ``out = keep * out + scale * left.T @ right`` by one ``gemm`` with β = `keep`."""
+        """Compute ``out = keep * out + scale * left.T @ right`` by one ``gemm``, in place.
+
+        Parameters
+        ----------
+        left : (n, a) C-contiguous array
+        right : (n, b) C- or F-contiguous array
+        out : (a, b) C-contiguous array, overwritten
+        """
         from scipy.linalg import blas
 
         gemm = blas.sgemm if out.dtype == np.float32 else blas.dgemm
@@ -120,7 +98,7 @@ class NumpyBackend:
             raise ValueError("accumulate needs C-contiguous arrays of one dtype")
 
 
-class _CupyStream:
+class _CupyStream(RandomStream):
     """Random numbers from CuPy's Philox generator, on the device."""
 
     def __init__(self, cupy: Any, seed: np.random.SeedSequence) -> None:
@@ -135,20 +113,16 @@ class _CupyStream:
         self._generator.standard_normal(size=out.shape, dtype=np.float32, out=out)
 
 
-class CupyBackend:
+class CupyBackend(Backend):
     """Arrays on a CUDA device, products by cuBLAS and cuSPARSE."""
 
-    name: Literal["numpy", "cupy"] = "cupy"
+    name = "cupy"
 
     def __init__(self, reason: str = "asked for") -> None:
         import cupy
 
-        self.xp: Any = cupy
-        self.reason = reason
-
-    def asarray(self, array: Any, dtype: Any = None) -> Array:
-        """Copy a host array to the device; a device array is returned as it is."""
-        return self.xp.asarray(array, dtype=dtype)
+        super().__init__(reason)
+        self.xp = cupy
 
     def to_host(self, array: Array) -> NDArray[Any]:
         """Copy an array of the device to the host."""
@@ -165,11 +139,11 @@ class CupyBackend:
         return device_matrix
 
     def random(self, seed: np.random.SeedSequence) -> RandomStream:
-        """Start a Philox stream on the device."""
+        """Start a Philox stream."""
         return _CupyStream(self.xp, seed)
 
     def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
-        """Compute ``out = keep * out + scale * left.T @ right`` by one cuBLAS ``gemm``."""
+        """Compute ``out = keep * out + scale * left.T @ right`` by cuBLAS."""
         from cupy import cublas
 
         cublas.gemm("T", "N", left, right, out=out, alpha=scale, beta=keep)
@@ -180,6 +154,38 @@ def all_finite(values: Array) -> bool:
     # A sum is NaN or infinite if a term is; in float64 it does not overflow for what is measured here.
     with np.errstate(invalid="ignore"):
         return math.isfinite(float(values.sum(dtype=np.float64)))
+
+
+@contextmanager
+def few_threads(rows: int = 0, units: int = 0) -> Iterator[None]:
+    """Use one BLAS thread for products of so many rows and units, unless they are large or a number was chosen.
+
+    NumPy and SciPy have a BLAS each, whose threads would fight for the same cores: small products take many times as
+    long on two threads as on one. A number is chosen by a variable of the environment, or by a limit of threadpoolctl
+    below the number of cores.
+    """
+    if rows * units >= THREADED_FROM or any(os.environ.get(name) for name in THREAD_VARIABLES):
+        yield
+        return
+    blas = _blas_controller()
+    if any(pool.num_threads < _cores() for pool in blas.lib_controllers):
+        yield
+        return
+    with blas.limit(limits=1):
+        yield
+
+
+@cache
+def _blas_controller() -> Any:
+    """Find the BLAS of NumPy and of SciPy, which takes as long as an epoch of few images, once."""
+    import scipy.linalg.blas  # noqa: F401
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _device_answers() -> tuple[bool, str]:
@@ -201,20 +207,9 @@ def _device_answers() -> tuple[bool, str]:
 
 
 def select_backend(name: str = "auto") -> Backend:
-    """Choose a backend by name.
-
-    Parameters
-    ----------
-    name : {"auto", "numpy", "cupy"}
-        ``auto`` takes CuPy only if a device answers.
-
-    Raises
-    ------
-    InputError
-        If the name is unknown, or CuPy is asked for and no device answers.
-    """
+    """Choose a backend by name, one of `BACKENDS`; ``auto`` takes CuPy only if a device answers."""
     if name == "numpy":
-        return NumpyBackend()
+        return Backend()
     if name not in BACKENDS:
         raise InputError(f"unknown backend {name!r}: choose one of {', '.join(BACKENDS)}")
     answers, reason = _device_answers()
@@ -225,4 +220,4 @@ def select_backend(name: str = "auto") -> Backend:
             f"backend cupy was asked for, but {reason}; install the extra cuda12 or cuda13 on a "
             "machine with a GPU, or use --backend numpy"
         )
-    return NumpyBackend(reason)
+    return Backend(reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import logging
 import os
 import signal
@@ -18,30 +19,36 @@ from click.shell_completion import CompletionItem
 
 from thetarbm_cli import __version__, followup
 from thetarbm_cli.commands.options import UserPath
+from thetarbm_cli.commands.progress import print_message
 from thetarbm_cli.commands.session import Session
-from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError
+from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError, did_you_mean
 
 logger = logging.getLogger("thetarbm")
 
 # Set by the script of a shell that asks what may follow, or wants the script itself.
 COMPLETION_VARIABLE = "_THETARBM_COMPLETE"
 
-# name -> (module in thetarbm_cli.commands, first line of the help)
+# Commands, each a module of its name in thetarbm_cli.commands, with the first line of their help.
 COMMANDS = {
-    "prepare-data": ("prepare_data", "Prepare mnist-rot, mnist or your own images."),
-    "train": ("train", "Train one model; a finished run is found again, a cut-off one resumed."),
-    "evaluate": ("evaluate", "Measure runs: RBF-SVM test error and γ-score."),
-    "features": ("features", "Write the features of a run to a file."),
-    "perturb": ("perturb", "Make Table 3: test error under perturbed orientations."),
-    "run": ("run", "Make the runs of the suite that are missing."),
-    "status": ("status", "Say what of the suite is done, and why the rest is not."),
-    "tables": ("tables", "Print the paper's tables and the verdicts, from the records."),
-    "report": ("report", "Write one HTML page with everything, for a browser."),
-    "show": ("show", "Show one run: settings, numbers, history, files."),
-    "figures": ("figures", "Draw figures of what was measured and learned."),
-    "clean": ("clean", "Remove stale runs, or the weights."),
-    "verify": ("verify", "Check the paper's lemma and theorem numerically."),
-    "info": ("info", "Show versions, backend, threads, folders and what is prepared."),
+    "demo": "Show the paper's comparison at a quick size, beside the full-size results.",
+    "prepare-data": "Prepare mnist-rot, mnist or your own images.",
+    "train": "Train one model; a finished run is found again, a cut-off one resumed.",
+    "evaluate": "Measure runs: RBF-SVM test error and γ-score.",
+    "features": "Write the features of a run to a file.",
+    "perturb": "Make Table 3: test error under perturbed orientations.",
+    "run": "Make the runs of the suite that are missing.",
+    "status": "Say what of the suite is done, and why the rest is not.",
+    "tables": "Print the paper's tables and the verdicts, from the records.",
+    "multiverse": "Judge the claims over all plausible readings of the paper.",
+    "report": "Write one HTML page with everything, for a browser.",
+    "list": "List all runs: the settings that set each apart, and its numbers.",
+    "compare": "Show in which settings and numbers runs differ.",
+    "show": "Show one run: settings, numbers, history, files.",
+    "figures": "Draw figures of what was measured and learned.",
+    "pack": "Put the records of many runs into one file.",
+    "clean": "Remove stale runs, or the weights.",
+    "verify": "Check the paper's lemma and theorem numerically.",
+    "info": "Show versions, backend, threads, folders and what is prepared.",
 }
 
 
@@ -68,6 +75,45 @@ class CommandGroup(click.Group):
                 traceback.print_exc()
             raise CommandError(error) from error
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take global options also after the command, and parse."""
+        return super().parse_args(ctx, self._globals_first(ctx, args))
+
+    def _globals_first(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Move global options before the command; a value is the next word, or stands after ``=``."""
+        options = {name: each for each in self.params if isinstance(each, click.Option) for name in each.opts}
+        before, after, words = [], [], list(args)
+        while words:
+            word = words.pop(0)
+            if word == "--":
+                after += [word, *words]
+                break
+            name, equals, _ = word.partition("=")
+            if name not in options or name == "--version":
+                after.append(word)
+                continue
+            before.append(word)
+            if not options[name].is_flag and not equals:
+                if not words and not ctx.resilient_parsing:
+                    raise click.BadOptionUsage(name, f"Option {name!r} requires an argument.", ctx)
+                before += words[:1]
+                del words[:1]
+        return before + after
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; ``help`` is its --help, and of an unknown one, say what is meant."""
+        if args == ["help"]:
+            click.echo(ctx.get_help())
+            ctx.exit()
+        args = [args[1], "--help"] if args[0] == "help" else args
+        name = args[0]
+        if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
+            hint = did_you_mean(name, COMMANDS, "")
+            ctx.fail(f"No such command {name!r}{f'; {hint}' if hint else ''}")
+        return super().resolve_command(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the names in the order a user meets them."""
         return list(COMMANDS)
@@ -76,38 +122,41 @@ class CommandGroup(click.Group):
         """Import the command's module and return its ``command``."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"thetarbm_cli.commands.{COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"thetarbm_cli.commands.{cmd_name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Complete commands from the table above, and options."""
         commands = [
-            CompletionItem(name, help=summary) for name, (_, summary) in COMMANDS.items() if name.startswith(incomplete)
+            CompletionItem(name, help=summary) for name, summary in COMMANDS.items() if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table above, without importing any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.command(
     cls=CommandGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "THETARBM"},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "THETARBM",
+        "show_default": True,
+    },
     epilog="Exit codes: 0 done, 1 something failed, 2 wrong usage or input, 3 runs are missing, 130 interrupted.",
 )
-@click.option("--data-dir", type=UserPath(), help="Folder of prepared data [default: user cache].")
-@click.option("--results", type=UserPath(), help="Folder of runs and tables [default: ./results].")
+@click.option("--data-dir", type=UserPath(file_okay=False), help="Folder of prepared data [default: user cache].")
+@click.option("--results", type=UserPath(file_okay=False), help="Folder of runs and tables [default: ./results].")
 @click.option(
     "--backend",
     type=click.Choice(["auto", "numpy", "cupy"]),
     default="auto",
-    show_default=True,
     help="Array library; auto takes CuPy only if a GPU answers.",
 )
-@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="BLAS threads.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, help="BLAS threads.")
 @click.option("--quiet", is_flag=True, help="Print results and errors only.")
 @click.option("--debug", is_flag=True, help="Show a traceback with an error.")
 @click.version_option(__version__, prog_name="thetarbm", allow_from_autoenv=False)
@@ -123,7 +172,7 @@ def root(
 ) -> None:
     """Reproduce the Theta-RBM paper: rotation-invariant features on mnist-rot.
 
-    Every global option has a variable: --data-dir is THETARBM_DATA_DIR, and so on.
+    Global options may stand anywhere, and have variables: --data-dir is THETARBM_DATA_DIR, and so on.
     """
     logger.setLevel(logging.WARNING if quiet else logging.INFO)
     ctx.obj = Session.open(data_dir, results, backend, threads, quiet)
@@ -141,19 +190,12 @@ def _given_words(ctx: click.Context) -> tuple[str, ...]:
     return tuple(word for option in given for word in option)
 
 
-class _PlainFormatter(logging.Formatter):
-    """Warnings as ``warning: …``, other messages as they are."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage()
-        return f"warning: {message}" if record.levelno >= logging.WARNING else message
-
-
 class _StderrHandler(logging.Handler):
-    """Messages go to the stderr of the moment, so that stdout carries results only."""
+    """Messages, of which warnings say so, go to the stderr of the moment, so that stdout carries results only."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(self.format(record), err=True)
+        message = record.getMessage()
+        print_message(f"warning: {message}" if record.levelno >= logging.WARNING else message)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
@@ -162,10 +204,12 @@ def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code; without arguments, show the help."""
-    handler = _StderrHandler()
-    handler.setFormatter(_PlainFormatter())
-    logger.handlers[:] = [handler]
+    logger.handlers[:] = [_StderrHandler()]
     logger.propagate = False
+    # An old code page of Windows has no γ: a question mark there is better than no output.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     # A cluster ends a job with SIGTERM: treat it as Ctrl-C, so that nothing is left half written.
     signal.signal(signal.SIGTERM, _interrupt)
     if COMPLETION_VARIABLE in os.environ:
@@ -182,13 +226,13 @@ def _invoke(arguments: list[str]) -> int:
             args=arguments, prog_name="thetarbm", complete_var=COMPLETION_VARIABLE, standalone_mode=False
         )
     except CommandError as error:
-        click.echo(f"error: {error}", err=True)
+        print_message(f"error: {error}")
         return error.exit_code
     except click.ClickException as error:
-        click.echo(f"error: {_usage(error)}", err=True)
+        print_message(f"error: {_usage(error)}")
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted; the same command goes on from here", err=True)
+        print_message("interrupted; the same command goes on from here")
         return EXIT_INTERRUPTED
     return result if isinstance(result, int) else 0
 
@@ -197,6 +241,10 @@ def _usage(error: click.ClickException) -> str:
     """Put click's message, which may have several lines, on one, and say where the help is."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     problem = " ".join(error.format_message().split()).removesuffix(".")
+    if isinstance(error, click.NoSuchOption) and not error.possibilities:
+        names = [name for each in root.params for name in each.opts]
+        hint = did_you_mean(error.option_name, names, "")
+        problem += f"; {hint}" if hint else ""
     return f"{problem} (see {context.command_path if context else 'thetarbm'} --help)"
 
 

@@ -31,13 +31,7 @@ class NewerFormatError(ThetaRBMError):
 
 
 def write(target: Path, content: Mapping[str, Any]) -> None:
-    """Write a document atomically, with its checksum.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite.
-    """
+    """Write a document atomically, with its checksum; a number that is not finite is a `ValueError`."""
     storage.write_text(target, json_text({**content, CHECKSUM: checksum_of(content)}))
 
 
@@ -84,25 +78,13 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def checksum_of(content: Mapping[str, Any]) -> str:
-    """Compute the SHA-256 of what a document says, whatever its layout.
-
-    Raises
-    ------
-    ValueError
-        If it holds a text that is not Unicode, or a number that is not finite.
-    """
+    """Compute the SHA-256 of what a document says, whatever its layout; as `write`."""
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def json_text(value: Any) -> str:
-    """Write `value` as JSON that reads well and stays small: indented, but each list of plain numbers on one line.
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite.
-    """
+    """Write `value` as JSON that reads well and stays small: indented, but each list of plain numbers on one line."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     return NUMBER_LIST.sub(lambda found: "".join(found[0].split()), text) + "\n"
 
@@ -113,47 +95,29 @@ def newer_format(path: Path, known: int) -> int | None:
         found = read(path).get("format")
     except (FileNotFoundError, ValueError):
         return None
-    return found if is_newer(found, known) else None
+    return found if _is_newer(found, known) else None
 
 
 def refuse_newer(path: Path, known: int) -> None:
-    """Refuse to go on over a document of a later format than `known`.
-
-    Raises
-    ------
-    NewerFormatError
-        With the file and what to do.
-    """
+    """Refuse to go on over a document of a later format than `known`, by a `NewerFormatError`."""
     found = newer_format(path, known)
     if found is not None:
-        raise newer_format_error(path, found, known)
-
-
-def newer_format_error(path: Path, found: int, known: int) -> NewerFormatError:
-    """Build the error that says so of a document of a later format."""
-    return NewerFormatError(
-        f"{path} is of format {found}, from a newer thetarbm (this one knows {known}), and is left as it is: "
-        "install the newer version, or choose another folder with --results"
-    )
+        raise NewerFormatError(
+            f"{path} is of format {found}, from a newer thetarbm (this one knows {known}), and is left as it is: "
+            "install the newer version, or choose another folder with --results"
+        )
 
 
 def check_format(content: Mapping[str, Any], known: int) -> None:
-    """Refuse the content of a document of another format than `known`.
-
-    Raises
-    ------
-    ValueError
-        With the two formats.
-    """
+    """Refuse the content of a document of another format than `known`, by a `ValueError` with both."""
     found = content.get("format")
-    if is_newer(found, known):
+    if _is_newer(found, known):
         raise ValueError(f"it is of format {found}, from a newer thetarbm (this one knows {known})")
     if found != known or isinstance(found, bool):
         raise ValueError(f"it is of format {found}, and this version reads {known}")
 
 
-def is_newer(found: Any, known: int) -> bool:
-    """Whether a format is later than `known`."""
+def _is_newer(found: Any, known: int) -> bool:
     return isinstance(found, int) and not isinstance(found, bool) and found > known
 
 

@@ -1,5 +1,9 @@
 """The errors a user may meet: one sentence each, with the exit code that goes with it."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_RUNS_MISSING = 3
@@ -13,7 +17,10 @@ class ThetaRBMError(Exception):
 
 
 class InputError(ThetaRBMError, ValueError):
-    """What the user gave is wrong: an option, a file, a setting (exit code 2)."""
+    """What the user gave is wrong: an option, a file, a setting (exit code 2).
+
+    Who takes such a thing checks it and raises this; docstrings do not repeat it.
+    """
 
     exit_code = EXIT_USAGE
 
@@ -33,3 +40,12 @@ def format_error(error: BaseException) -> str:
     kind = "out of memory" if isinstance(error, MemoryError) else type(error).__name__
     detail = " ".join(str(error).split())
     return f"{kind}: {detail}" if detail else kind
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "choose one of {}") -> str:
+    """Name what is nearest to a wrong name, or else say what there is."""
+    import difflib
+
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else otherwise.format(", ".join(names))

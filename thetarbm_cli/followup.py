@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-SUITE_COMMANDS = ("clean", "figures", "perturb", "report", "run", "show", "status", "tables")
+SUITE_COMMANDS = ("clean", "figures", "multiverse", "perturb", "report", "run", "show", "status", "tables")
 
 
 @dataclass(frozen=True)

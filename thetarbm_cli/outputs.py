@@ -21,7 +21,8 @@ Checksum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 class Output(BaseModel):
     """A JSON object whose fields are described by the line under them."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    # Built when it is first made: a command needs few of them.
+    model_config = ConfigDict(use_attribute_docstrings=True, defer_build=True)
 
 
 class Splits(Output):
@@ -62,6 +63,8 @@ class PreparedData(ImageSummary, PreparedFile):
     preview: str
     """A picture of some images with their orientations."""
     cached: bool
+    archive: str | None = None
+    """Of the source official: whether its contents are those of the true archive."""
 
 
 class PreparedSets(Output):
@@ -98,7 +101,8 @@ class TrainSettings(Output):
     data: dict[str, Any]
     parameters: dict[str, Any]
     perturbation: dict[str, Any] | None
-    svm: dict[str, float]
+    svm: dict[str, float | bool]
+    features: str
 
 
 class Train(Output):
@@ -156,7 +160,8 @@ class EvaluatedRun(Output):
     model: str
     sparsity: float | None
     seed: int
-    test_error_percent: Percent
+    test_error_percent: Percent | None
+    """None on images that have no labels."""
     gamma_train: Gamma | None
     gamma_test: Gamma | None
     gamma_offset: float
@@ -167,6 +172,8 @@ class EvaluatedRun(Output):
     test_error_percent_unaligned: Percent | None = None
     gamma_train_unaligned: Gamma | None = None
     gamma_test_unaligned: Gamma | None = None
+    more: dict[str, float] = {}
+    """Other measures that were taken, by name."""
     grid_search: GridSearch | None = None
 
 
@@ -300,6 +307,115 @@ class Tables(Output):
     """Verdicts on the claims on other data sets than the paper's; empty without records."""
 
 
+class DecidingChoice(Output):
+    """A choice of readings, and how a claim fares with each of its options in sampled universes."""
+
+    axis: str
+    difference: float
+    """Largest difference between the shares."""
+    chance: float
+    """Of shares that differ as much where the choice does not matter (χ² test)."""
+    shares: dict[str, float]
+    """Share of the universes with each option in which the claim holds."""
+
+
+class ClaimShare(Output):
+    """A claim of the paper over universes of readings."""
+
+    claim: str
+    text: str
+    holds: Count
+    of: Count
+    """Universes in which all its numbers were measured."""
+    share: float
+    low: float
+    """Wilson interval of 95 %."""
+    high: float
+    default: bool | None
+    """Whether it holds at the readings that the suite takes."""
+    flipped_by: list[str]
+    """Changes of one option that turn the default's outcome."""
+    decided_by: list[DecidingChoice]
+    """The choices that matter most, the least by chance first."""
+
+
+class ChoiceInfluence(Output):
+    """How much of a number's variance over sampled universes one choice explains."""
+
+    measure: str
+    """Cell and column, as "theta/sparsity=0.3 test_error_percent"."""
+    axis: str
+    share: float
+    """Main effect, η² adjusted for chance."""
+
+
+class NumberSpread(Output):
+    """Standard deviations of a number."""
+
+    measure: str
+    universes: float
+    """Over sampled universes."""
+    seeds: float | None
+    """Over seeds of the default at the paper's size, where recorded."""
+    data_seeds: float | None
+
+
+class NearestCell(Output):
+    """A number of a universe, and the paper's."""
+
+    cell: str
+    column: str
+    value: float
+    published: float
+
+
+class NearestUniverse(Output):
+    """The universe that is nearest to the published numbers."""
+
+    universe: str
+    options: dict[str, str]
+    distance: float
+    """Root mean square of the differences, in units of 1 point of error and 0.02 of γ."""
+    cells: list[NearestCell]
+
+
+class NearestRow(Output):
+    """The universe that is nearest to one row of the paper's tables."""
+
+    row: str
+    """A model; "common" are all that every universe has, "all" all rows."""
+    universe: str
+    distance: float
+    default: float | None
+    """Distance of the default."""
+
+
+class UniverseDistance(Output):
+    """How far a universe is from the paper."""
+
+    distance: float | None
+
+
+class Multiverse(Output):
+    """The paper's claims over universes of readings."""
+
+    design: str
+    universes: Count
+    """Universes whose runs are recorded."""
+    sampled: Count
+    diverged: Count
+    """Universes of which a run failed."""
+    diverged_cells: list[str]
+    axes: dict[str, list[str]]
+    """The options of each choice."""
+    claims: list[ClaimShare]
+    influence: list[ChoiceInfluence]
+    spread: list[NumberSpread]
+    nearest: NearestUniverse | None
+    rows: list[NearestRow]
+    default: UniverseDistance
+
+
 class ShownNumber(Output):
     """A measured number beside the paper's."""
 
@@ -320,21 +436,26 @@ class ShownFile(Output):
 
 
 class Show(Output):
-    """``thetarbm show --json``."""
+    """``thetarbm show --json``; of a run without a record, `UnfinishedRun`."""
 
     run: str
     model: str
     state: Literal["done", "failed"]
+    running: bool
+    """Whether a process works on it at this moment."""
     error: str | None
     algorithm: int
     current: bool
     """Whether it was made by this version of the algorithm."""
     seed: int
+    sparsity: float | None
     settings: dict[str, Any]
     """Settings of the model that differ from the defaults."""
     perturbation: dict[str, Any] | None
-    svm: dict[str, float]
-    """C and γ of the RBF-SVM where they differ from the paper's."""
+    svm: dict[str, float | bool]
+    """Settings of the RBF-SVM where they differ from the paper's."""
+    features: str
+    """What is measured of hidden units: probabilities or states."""
     data: dict[str, Any]
     cells: list[str]
     metrics: list[ShownNumber]
@@ -350,6 +471,35 @@ class Show(Output):
     weights: Literal["there", "missing", "damaged"]
     train_command: str
     evaluate_command: str
+
+
+class UnfinishedRun(Output):
+    """A run that is being trained, or was cut off and will be resumed."""
+
+    run: str
+    model: str
+    state: Literal["running", "interrupted"]
+    seed: int | None = None
+    """This and other settings are not known before the first epoch is saved."""
+    sparsity: float | None = None
+    settings: dict[str, Any] | None = None
+    perturbation: dict[str, Any] | None = None
+    svm: dict[str, float | bool] | None = None
+    features: str | None = None
+    data: dict[str, Any] | None = None
+    epochs: Count
+    """Epochs that are saved."""
+    epochs_in_all: Count | None
+    history: dict[str, list[float]]
+    seconds: Seconds
+    """Of training so far."""
+    path: str
+    train_command: str | None = None
+    """Goes on with it."""
+
+
+class ShowRun(RootModel[Show | UnfinishedRun]):
+    """``thetarbm show --json``."""
 
 
 class Figure(Output):
@@ -434,6 +584,59 @@ class Clean(Output):
     """With --dry-run alone: how much room it takes."""
 
 
+class ListedRun(Output):
+    """A record with its main numbers, which are null where they were not measured."""
+
+    run: str
+    model: str
+    seed: int
+    state: Literal["done", "failed"]
+    differs: dict[str, Any]
+    """Settings that differ from the defaults, by the names that --set takes."""
+    dataset: str
+    """Of the test images."""
+    source: str
+    """Where the test images come from."""
+    test_error_percent: Percent | None
+    gamma_train: Gamma | None
+    gamma_test: Gamma | None
+    cells: list[str]
+    """Cells of a suite that it was made for."""
+    test_error_percent_unaligned: Percent | None = None
+    """Of the O-RBM alone, as the next two."""
+    gamma_train_unaligned: Gamma | None = None
+    gamma_test_unaligned: Gamma | None = None
+
+
+class List(Output):
+    """``thetarbm list --json``."""
+
+    runs: list[ListedRun]
+
+
+class Compare(Output):
+    """``thetarbm compare --json``: only what differs, a value for each run, null where one has none."""
+
+    runs: list[str]
+    settings: dict[str, list[Any]]
+    measures: dict[str, list[float | None]]
+
+
+class Pack(Output):
+    """``thetarbm pack --json``."""
+
+    path: str
+    bytes: Count
+    records: Count
+    """All that the file has now."""
+    runs: list[str]
+    """Those that were asked for."""
+    slim: bool
+    """Whether values per unit and confusion matrices are left out."""
+    removed: list[str]
+    """Runs whose own files were removed."""
+
+
 OUTPUTS: dict[str, type[BaseModel]] = {
     "prepare-data": PrepareData,
     "train": Train,
@@ -442,9 +645,13 @@ OUTPUTS: dict[str, type[BaseModel]] = {
     "run": Run,
     "status": Status,
     "tables": Tables,
+    "multiverse": Multiverse,
     "report": Report,
-    "show": Show,
+    "show": ShowRun,
+    "list": List,
+    "compare": Compare,
     "figures": Figures,
+    "pack": Pack,
     "clean": Clean,
     "verify": Verify,
     "info": Info,

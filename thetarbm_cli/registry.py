@@ -7,7 +7,6 @@ it. Other distributions add things through entry points, which are read only whe
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import logging
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import InputError, did_you_mean
 
 logger = logging.getLogger("thetarbm")
 
@@ -26,14 +25,10 @@ class Entry:
 
     Attributes
     ----------
-    name : str
-        As on the command line, in a suite and in records.
-    target : str
-        Where it lives, as ``module:attribute``.
-    label : str
-        As tables and figures call it.
-    about : str
-        One sentence for help and docs.
+    name : as on the command line, in a suite and in records
+    target : where it lives, as ``module:attribute``
+    label : as tables and figures call it
+    about : one sentence for help and docs
     """
 
     name: str
@@ -52,16 +47,9 @@ E = TypeVar("E", bound=Entry)
 
 
 class Registry(Generic[E]):
-    """Things of one kind, by name.
+    """Things of one kind, by name: the package's own entries, in the order in which they are listed.
 
-    Parameters
-    ----------
-    kind : str
-        What they are, for messages: "model".
-    *entries : Entry
-        The package's own, in the order in which they are listed.
-    group : str, optional
-        Entry point group through which other distributions add to them. A plug-in cannot take a name that is there.
+    Other distributions add to them through the entry points of `group`; a plug-in cannot take a name that is there.
     """
 
     def __init__(self, kind: str, *entries: E, group: str | None = None) -> None:
@@ -70,18 +58,10 @@ class Registry(Generic[E]):
         self.own = {entry.name: entry for entry in entries}
 
     def __getitem__(self, name: str) -> E:
-        """Find an entry.
-
-        Raises
-        ------
-        InputError
-            If there is none of that name; the message has the nearest one, or all.
-        """
+        """Find an entry."""
         found = self.own.get(name) or self._plugins.get(name)
         if found is None:
-            near = difflib.get_close_matches(name, self.names, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(self.names)}"
-            raise InputError(f"unknown {self.kind} {name!r}: {hint}")
+            raise InputError(f"unknown {self.kind} {name!r}: {did_you_mean(name, self.names)}")
         return found
 
     def __iter__(self) -> Iterator[E]:
@@ -94,13 +74,7 @@ class Registry(Generic[E]):
         return tuple(entry.name for entry in self)
 
     def load(self, name: str) -> Any:
-        """Import what an entry stands for.
-
-        Raises
-        ------
-        InputError
-            If there is no such entry, or a plug-in cannot be imported.
-        """
+        """Import what an entry stands for."""
         entry = self[name]
         if name in self.own:
             return load_target(entry.target)
@@ -146,7 +120,7 @@ class ModelEntry(Entry):
         return dict(presets[name])
 
 
-# What the TI-RBM's authors give in their paper and code, where it differs from what the θ-RBM's paper gives to all.
+# What the TI-RBM's authors do in their paper and program, where it differs from what the θ-RBM's paper gives to all.
 _REFERENCE = {
     "epochs": 150,
     "batch_size": 200,
@@ -161,6 +135,9 @@ _REFERENCE = {
     "variance": "tracked",
     "initial_scale": 0.02,
     "rotation": "replicated",
+    "initial_bias": "zero",
+    "sparsity_slope": "each",
+    "drop_last": True,
 }
 
 MODELS = Registry(
@@ -176,6 +153,12 @@ MODELS = Registry(
     ),
     ModelEntry("theta", "thetarbm_cli.models:ThetaRBM", "θ-RBM", "The paper's gated machine."),
     ModelEntry("theta-local", "thetarbm_cli.models:LocalThetaRBM", "local θ-RBM", "θ-RBM of local, pooled filters."),
+    ModelEntry(
+        "augmented",
+        "thetarbm_cli.models:AugmentedRBM",
+        "augmented RBM",
+        "Control: RBM on S rotated copies of every image.",
+    ),
     ModelEntry("pixels", "thetarbm_cli.models:Pixels", "pixels", "Control: the image itself."),
     ModelEntry("aligned-pixels", "thetarbm_cli.models:AlignedPixels", "aligned pixels", "Control: the aligned image."),
     group="thetarbm.models",
@@ -197,13 +180,10 @@ class DatasetEntry(Entry):
 
     Attributes
     ----------
-    sources : dict
-        Where its images may come from, the usual source first: for each the target of its recipe, a function of a
-        `thetarbm_cli.data.recipes.Request`.
-    tested_on : str, optional
-        The data set of the test images, where it is another one.
-    shipped : bool
-        Whether its first source needs nothing that is not in the package.
+    sources : where its images may come from, the usual source first: for each the target of its recipe, a function of
+        a `thetarbm_cli.data.recipes.Request`
+    tested_on : the data set of the test images, where it is another one
+    shipped : whether its first source needs nothing that is not in the package
     """
 
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -215,11 +195,6 @@ class DatasetEntry(Entry):
 
         ``generated``, which is the default of the command line and in run settings, stands for the first source of a
         data set that has none of that name.
-
-        Raises
-        ------
-        InputError
-            If the data set has no such source.
         """
         found = next(iter(self.sources)) if source == GENERATED and source not in self.sources else source
         if found not in self.sources:
@@ -239,6 +214,7 @@ DATASETS = Registry(
         "MNIST's digits, each rotated by its own angle.",
         {
             GENERATED: "thetarbm_cli.data.sources.mnist:rotated_recipe",
+            "bilinear": "thetarbm_cli.data.sources.mnist:bilinear_recipe",
             "official": "thetarbm_cli.data.sources.official:recipe",
         },
     ),
@@ -251,7 +227,10 @@ DATASETS = Registry(
     _dataset(
         "fashion-rot",
         "Fashion-MNIST's clothes, each rotated by its own angle.",
-        {GENERATED: "thetarbm_cli.data.sources.fashion:rotated_recipe"},
+        {
+            GENERATED: "thetarbm_cli.data.sources.fashion:rotated_recipe",
+            "bilinear": "thetarbm_cli.data.sources.fashion:bilinear_recipe",
+        },
         shipped=False,
     ),
 )

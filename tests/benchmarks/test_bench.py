@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info
 from benchmarks import epochs, scaling, timing
 from benchmarks.__main__ import main
 from benchmarks.epochs import Sizes
-from benchmarks.report import REST, Part, Payoff, Ratio, conclusions
+from benchmarks.report import REST, Bench, Part, Payoff, Ratio, conclusions
 from thetarbm_cli.data.prepare import Prepared
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models import ThetaRBM
@@ -36,6 +36,8 @@ TINY = Sizes(
     gamma_images=40,
     gamma_parts=20,
 )
+
+PROFILED = ("RBM epoch", "γ-score", "γ, second", "γ, TI-RBM")
 
 # Before click 8.2, the two streams are kept apart only if asked for.
 APART: Any = {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
@@ -125,15 +127,20 @@ def test_everything_is_printed_and_written(bench: Any, tmp_path: Path) -> None:
     done = bench("--against", "sklearn", "--run-log", str(log), "--out", str(tmp_path / "bench"))
     assert done.exit_code == 0, done.output
     report = json.loads((tmp_path / "bench" / "bench.json").read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "docs" / "schema" / "bench.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(report, schema, jsonschema.Draft202012Validator)
+    assert {"machine", "ratios", "scaling"} <= set(schema["required"])
+    assert {"name", "value", "goal", "met"} <= set(schema["$defs"]["Ratio"]["required"])
     by_name = {ratio["name"]: ratio for ratio in report["ratios"]}
-    assert len(by_name) == 13
+    assert len(by_name) == 17
     assert all(ratio["value"] > 0 for ratio in report["ratios"])
     assert by_name["one-seed reproduction, 2 cores"]["value"] == 15
+    assert by_name["one-seed reproduction / its products"]["note"].startswith("15.0 min / ")
     # 15 s are the goal for 50,000 images.
     assert by_name["orientation of 50 images"]["goal"] == 0.015
     assert "support vectors, 20 images" in by_name["SVC.predict / our prediction"]["note"]
-    jobs = {of: [part for part in report["parts"] if part["of"] == of] for of in ("RBM epoch", "γ-score")}
-    assert [len(parts) for parts in jobs.values()] == [6, 8]
+    jobs = {of: [part for part in report["parts"] if part["of"] == of] for of in PROFILED}
+    assert [len(parts) for parts in jobs.values()] == [6, 8, 7, 5]
     for parts in jobs.values():
         assert sum(part["share"] for part in parts) == pytest.approx(1)
         assert all(part["share"] > 0 for part in parts[:-1])
@@ -150,14 +157,18 @@ def test_everything_is_printed_and_written(bench: Any, tmp_path: Path) -> None:
     assert (tmp_path / "bench" / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_json_is_one_object_as_its_schema_says(bench: Any) -> None:
+def test_json_is_one_object_and_what_is_not_there_is_left_out_by_name(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(*given: Any) -> Bench:
+        left_out, quiet = given[5], given[7]
+        assert quiet
+        nothing: dict[str, Any] = {name: [] for name in ("ratios", "parts", "scaling", "payoffs", "conclusions")}
+        return Bench(machine={}, sizes={}, left_out=left_out, **nothing)
+
+    monkeypatch.setattr("benchmarks.__main__._measure", measured)
     done = bench("--against", "sklearn", "--json")
     report = json.loads(done.stdout)
-    schema = json.loads((ROOT / "docs" / "schema" / "bench.schema.json").read_text(encoding="utf-8"))
-    jsonschema.validate(report, schema, jsonschema.Draft202012Validator)
-    assert {"machine", "ratios", "scaling"} <= set(schema["required"])
-    assert {"name", "value", "goal", "met"} <= set(schema["$defs"]["Ratio"]["required"])
-    # What is not there is left out by name.
     assert any(re.match(r"one-seed reproduction \(0 of \d+ runs", what) for what in report["left_out"])
     assert [what for what in report["left_out"] if what.startswith("torch")]
     assert all(f"left out: {what}" in done.stderr for what in report["left_out"])

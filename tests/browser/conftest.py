@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.experiments.runs import call
-from tests.experiments.suites import record_for, save
+from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.numbers import records
+from tests.reporting.test_multiverse import SUITE as UNIVERSES
+from tests.reporting.test_multiverse import records_of, usual
+from thetarbm_cli.experiments.multiverse import Readings, multiverse_store
 from thetarbm_cli.experiments.suite.loader import load_suite
 
 if TYPE_CHECKING:
@@ -78,6 +81,19 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(folder / "results", record_for(cell, **numbers).model_copy(update=changes))
     path = folder / "page.html"
     assert call(folder, folder / "results", "report", "--suite", str(suite), "--out", str(path)).code == 0
+    return path
+
+
+@pytest.fixture(scope="session")
+def universes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page with universes of readings."""
+    folder = tmp_path_factory.mktemp("universes")
+    suite = write_suite(folder, UNIVERSES)
+    store = multiverse_store(folder)
+    for record in records_of(Readings(load_suite(suite)), usual):
+        store.save(record)
+    path = folder / "page.html"
+    assert call(folder, folder, "report", "--suite", str(suite), "--out", str(path)).code == 0
     return path
 
 

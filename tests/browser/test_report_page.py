@@ -167,6 +167,7 @@ def test_the_keyboard_reaches_everything_in_order(visit: Open) -> None:
 def test_a_command_is_copied(visit: Open) -> None:
     visited = visit(permissions=["clipboard-read", "clipboard-write"])
     page = visited.page
+    open_all(page)
     row = page.locator("table.commands tbody tr").first
     row.get_by_role("button", name="Copy").click()
     row.get_by_role("button", name="Copied").wait_for()
@@ -183,6 +184,7 @@ def test_a_command_is_copied(visit: Open) -> None:
 def test_a_command_is_copied_without_the_clipboards_script(visit: Open) -> None:
     page = visit(permissions=["clipboard-read", "clipboard-write"]).page
     page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')); }")
+    open_all(page)
     row = page.locator("table.commands tbody tr").nth(1)
     row.get_by_role("button", name="Copy").click()
     row.get_by_role("button", name="Copied").wait_for()
@@ -203,6 +205,16 @@ def test_dark_and_light_follow_the_system_until_the_button_is_used(visit: Open) 
     light.emulate_media(color_scheme="dark")
     assert background(light) == night
     assert light.locator("#theme").get_attribute("aria-pressed") == "true"
+
+
+def test_charts_are_turned_on_a_dark_page_and_commands_are_folded(visit: Open) -> None:
+    shade = "getComputedStyle(document.querySelector('.picture.chart img')).filter"
+    assert visit(color_scheme="light").page.evaluate(shade) == "none"
+    page = visit(color_scheme="dark").page
+    assert "invert" in page.evaluate(shade)
+    page.locator("#theme").click()
+    assert page.evaluate(shade) == "none"
+    assert page.locator("table.commands").first.is_hidden()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -229,11 +241,37 @@ def test_a_phone_can_push_wide_tables_and_tap_numbers(visit: Open) -> None:
     table = page.locator(".scroll", has=page.locator("#source0-table2"))
     assert table.evaluate("box => box.scrollWidth > box.clientWidth")
     assert table.get_attribute("tabindex") == "0"
+    assert "sideways" in table.evaluate("box => getComputedStyle(box, '::before').content")
     number = page.locator("#source0-table1 .number").first
     number.tap()
     assert "seed 0" in page.locator("#tip").inner_text()
     page.locator("h1").tap()
     assert page.locator("#tip").is_hidden()
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_universes_are_chosen_by_their_options_and_sorted(visit: Open, universes: Path, width: int) -> None:
+    page = visit(universes, width=width).page
+    open_all(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    rows = page.locator("#readings-universes tbody tr")
+    total = rows.count()
+    first, second = page.locator(".filter select").all()
+    first.focus()
+    first.select_option("floor=0.1")
+    visible = page.locator("#readings-universes tbody tr:visible")
+    options: list[str] = visible.evaluate_all("rows => rows.map((row) => row.dataset.options)")
+    assert 0 < len(options) < total
+    assert all("floor=0.1" in each.split() for each in options)
+    second.select_option("batch=50")
+    assert 0 < visible.count() < len(options)
+    assert page.locator("#status").inner_text() == f"{visible.count()} of {total} universes."
+    page.locator("#readings-universes").get_by_role("button", name="distance").press("Enter")
+    distances: list[float] = visible.evaluate_all("rows => rows.map((row) => Number(row.cells[1].dataset.value))")
+    assert distances == sorted(distances)
+    first.select_option("")
+    second.select_option("")
+    assert visible.count() == total
 
 
 def test_print_shows_what_is_folded_and_leaves_out_what_is_clicked(visit: Open) -> None:

@@ -116,15 +116,15 @@ def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
 
 def test_choices_complete(folder: Path) -> None:
     for line, answers in (
-        ("train --model ", ["rbm", "orbm", "tirbm", "theta", "theta-local", "pixels", "aligned-pixels"]),
+        ("train --model ", ["rbm", "orbm", "tirbm", "theta", "theta-local", "augmented", "pixels", "aligned-pixels"]),
         ("train --model=th", ["--model=theta", "--model=theta-local"]),
         ("train --preset r", ["reference"]),
-        ("tables --table m", ["mnist"]),
-        ("run --profile ", ["paper", "best", "quick", "tiny"]),
+        ("tables --table mn", ["mnist"]),
+        ("run --profile ", ["paper", "best", "survey", "quick", "tiny"]),
         ("run --force mnist-th", ["mnist-theta"]),
         ("figures ", list(FIGURES.names)),
         ("figures table-1 tab", ["table-2", "table-3"]),
-        ("prepare-data --source ", ["generated", "official"]),
+        ("prepare-data --source ", ["generated", "bilinear", "official"]),
     ):
         assert complete(folder, f"thetarbm {line}") == answers
     assert "--model" in complete(folder, "thetarbm train --")
@@ -169,6 +169,15 @@ finally:
     )
     answer = f"plain,quick\t{suite.profiles['quick'].about}\n"
     assert (done.returncode, done.stdout, done.stderr) == (0, answer, "imported:\n")
+
+
+def test_settings_complete_by_the_model_that_is_named_and_then_by_their_values(folder: Path) -> None:
+    assert complete(folder, "thetarbm train --model theta --set tens") == ["tensor="]
+    assert complete(folder, "thetarbm train --model rbm --set tens") == []
+    assert complete(folder, "thetarbm train --model theta --set tensor=f") == ["tensor=full"]
+    assert "data.train=" in complete(folder, "thetarbm train --set data.")
+    assert complete(folder, "thetarbm list --where tens") == ["tensor="]
+    assert complete(folder, "thetarbm train --set tensor=f", "bash") == ["full"]
 
 
 def test_every_argument_completes() -> None:

@@ -72,8 +72,8 @@ def paste(line: str, folder: Path, code: int = 0) -> str:
 
 
 def makes_it(text: str) -> list[str]:
-    """The commands of lines such as ``missing: …; thetarbm … makes it``."""
-    return re.findall(r"; (thetarbm .*) makes it$", text, re.MULTILINE)
+    """The commands of lines such as ``missing: …; thetarbm … makes it``, or them."""
+    return re.findall(r"; (thetarbm .*) makes (?:it|them)$", text, re.MULTILINE)
 
 
 def test_after_training_the_run_is_measured_and_global_options_are_those_of_variables_too(

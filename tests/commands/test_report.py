@@ -37,10 +37,16 @@ def test_the_page_is_written_and_its_path_printed(
     done = thetarbm("report")
     path = tmp_path / "results" / "report.html"
     assert (done.code, done.out) == (0, f"{path}\n")
-    assert "figure lost is not drawn: no weights are here; thetarbm train makes them\n" in done.err
+    assert "lost; no weights are here; thetarbm train makes them\n" in done.err
     assert done.err.count(made[0].run) == 1
     assert path.stat().st_size < 5_000_000
     assert len(page_in(path).all("img")) == 2
+
+
+def test_all_missing_runs_are_one_line(thetarbm: Command, tmp_path: Path) -> None:
+    done = thetarbm("report")
+    (line,) = (line for line in done.err.splitlines() if "missing" in line)
+    assert line.endswith(f"--results {tmp_path / 'results'} run makes them")
 
 
 def test_every_number_is_that_of_the_tables(thetarbm: Command, tmp_path: Path) -> None:
@@ -86,14 +92,16 @@ def test_commands_choose_the_cell_that_they_stand_beside(thetarbm: Command, tmp_
 
 
 def test_json_says_where_it_is_and_what_is_missing(thetarbm: Command, tmp_path: Path) -> None:
-    save(tmp_path / "results", *(record for record in records() if record.settings.model != "tirbm"))
+    suite = write_suite(tmp_path)
+    numbers = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
+    cells = load_suite(suite).cells("paper")[:2]
+    save(tmp_path / "results", *(record_for(cell, seed, **numbers) for cell in cells for seed in (0, 1)))
     out = tmp_path / "elsewhere" / "page.html"
-    told = thetarbm("report", "--out", str(out), "--json").json
+    told = thetarbm("report", "--suite", str(suite), "--out", str(out), "--json").json
     assert set(told) == {"path", "bytes", "figures", "missing"}
     assert (told["path"], told["bytes"], told["figures"]) == (str(out), out.stat().st_size, ["dots"])
-    names = {gap["name"] for gap in told["missing"]}
-    assert {"tirbm/sparsity=0.3", "mnist-tirbm", "lost"} <= names
-    assert "tirbm-reference" not in names
+    # What is in no table is not missed.
+    assert {gap["name"] for gap in told["missing"]} == {"theta/sparsity=0.3", "theta/sparsity=0.1", "lost"}
     assert all(set(gap) == {"kind", "name", "source", "reason", "command"} for gap in told["missing"])
     assert not (tmp_path / "results" / "report.html").exists()
 
@@ -124,5 +132,6 @@ def test_wrong_input_writes_nothing(thetarbm: Command, tmp_path: Path) -> None:
     thetarbm("report", "--suite", str(tmp_path / "none.yaml")).assert_refused("none.yaml")
     thetarbm("report", "--out", str(tmp_path)).assert_refused("directory")
     (tmp_path / "file").write_text("")
-    thetarbm("report", "--out", str(tmp_path / "file" / "page.html")).assert_refused("page.html", code=1)
+    inside = ("--suite", str(write_suite(tmp_path)), "--out", str(tmp_path / "file" / "page.html"))
+    thetarbm("report", *inside).assert_refused("page.html", code=1)
     assert not (tmp_path / "results").exists()

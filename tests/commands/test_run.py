@@ -69,16 +69,8 @@ def test_a_failure_stops_the_rest_unless_it_is_to_go_on(thetarbm: Command, tmp_p
 
 def test_wrong_calls(thetarbm: Command, tmp_path: Path) -> None:
     suite = str(write_suite(tmp_path))
-    thetarbm("run", "thta", "--suite", suite).assert_refused("'thta'", "rbm, theta, again")
+    thetarbm("run", "thta", "--suite", suite).assert_refused("'thta'", "did you mean theta")
+    thetarbm("run", "xyz", "--suite", suite).assert_refused("'xyz'", "rbm, theta, again")
     thetarbm("run", "--suite", suite, "--profile", "huge").assert_refused("'huge'", "paper, tiny")
     thetarbm("run", "--suite", str(tmp_path / "none.yaml")).assert_refused("none.yaml")
     thetarbm("run", "--suite", suite, "--scheduler", "tcp://127.0.0.1:1").assert_refused("--executor dask")
-
-
-def test_a_wrong_suite_is_told_with_all_its_problems(thetarbm: Command, tmp_path: Path) -> None:
-    text = SMALL.replace("model: theta", "model: thta").replace("title: small", "titel: small")
-    done = thetarbm("run", "--suite", str(write_suite(tmp_path, text)))
-    assert (done.code, done.out) == (2, "")
-    assert "has 3 problems" in done.err
-    for words in ("titel: unknown key", "title: field required", "experiments[1].model"):
-        assert words in done.err

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import contextlib
 import os
-import pty
 import re
 import shlex
 import shutil
@@ -11,12 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
+from tests.commands.terminals import in_terminal
 from tests.experiments.runs import Command, files_in, record_of, rewrite, run_of
+from tests.experiments.test_checkpoints import RUN, state_after
+from thetarbm_cli.backend import Backend
+from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
+from thetarbm_cli.models.contrastive_divergence import TrainingState
 
 PUBLISHED = {
     "theta": {"test_error_percent": 10.31, "gamma_train": 0.9, "gamma_test": 0.9062},
@@ -76,6 +80,7 @@ def test_it_says_what_the_record_says_beside_the_published_numbers(
             expected[f"gamma_train{ending}"] = part["gamma"]["train"]["mean"]
             expected[f"gamma_test{ending}"] = part["gamma"]["test"]["mean"]
     assert {number["column"]: number["value"] for number in sheet["metrics"]} == expected
+    assert sheet["sparsity"] == record["parameters"].get("sparsity")
     # A results folder as deep as the tests' makes a path that is wider than a terminal; nothing else may be.
     text = thetarbm("show", run).out.replace(str(results), "results")
     assert max(map(len, text.splitlines())) <= 80
@@ -191,6 +196,55 @@ def test_a_terminal_gets_nothing_to_obey(thetarbm: Command, results: Path, theta
     assert section(text, "failed") == ["when it was measured: ?]0;title? two?lines"]
 
 
+def test_a_run_without_a_record_shows_how_far_it_is(thetarbm: Command, tmp_path: Path) -> None:
+    store = RunStore(tmp_path / "results")
+    Checkpointer(store, RUN, Backend())(state_after(2))
+    shown = thetarbm("show", RUN[:6])
+    assert shown.code == 0
+    assert "interrupted" in section(shown.out, "run")[0]
+    assert section(shown.out, "epochs")[0].startswith("2 done")
+    assert section(shown.out, "settings") == ["known after the first epoch"]
+    assert "interrupted" in thetarbm("list").out
+    assert RUN not in thetarbm("list", "--where", "seed=0").out
+    with store.locked(RUN):
+        assert "running" in thetarbm("list").out
+        sheet = thetarbm("show", RUN, "--json").json
+    assert (sheet["state"], sheet["epochs"]) == ("running", 2)
+    assert sheet["history"]["reconstruction_error"] == [1.0, 0.5]
+
+
+def test_a_run_that_was_cut_off_shows_its_settings_and_what_goes_on_with_it(
+    thetarbm: Command, small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(self: Checkpointer, state: TrainingState) -> None:
+        save(self, state)
+        raise KeyboardInterrupt
+
+    save = Checkpointer.__call__
+    words = ("--model", "theta", "--profile", "tiny", "--sparsity", "0.2", "--seed", "3", "--set", "hidden=11")
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpointer, "__call__", cut_off)
+        assert thetarbm("train", *words).code == 130
+    thetarbm("train", "--model", "theta", "--profile", "tiny")
+    (run,) = RunStore(tmp_path / "results").unfinished()
+    text = thetarbm("show", run).out
+    assert section(text, "model") == ["theta, sparsity 0.2, seed 3"]
+    assert section(text, "settings")[0].startswith("hidden 11")
+    assert section(text, "epochs")[0].startswith("1 of 3 done")
+    assert f"{run} (not finished)" in thetarbm("show", "theta").err
+    goes_on = shlex.split(thetarbm("show", run, "--json").json["train_command"])
+    assert shlex.split("\n".join(section(text, "goes on by")).replace("\\\n", "")) == goes_on
+    assert f"resuming {run}" in thetarbm(*goes_on[1:]).err
+    assert RunStore(tmp_path / "results").unfinished() == []
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_it_fits_a_terminal(results: Path, columns: int) -> None:
+    seen = in_terminal("--results", str(results), "show", run_of(results, "orbm"), columns=columns)
+    # A path is not broken, so that it can be copied.
+    assert max(cell_len(line) for line in seen.lines if str(results) not in line) <= columns
+
+
 def test_wrong_names_are_refused_and_nothing_is_written(thetarbm: Command, results: Path, theta: str) -> None:
     (results / "runs" / "theta-begun").mkdir()
     (results / "runs" / "theta-begun" / "checkpoint.npz").write_bytes(b"")
@@ -200,11 +254,12 @@ def test_wrong_names_are_refused_and_nothing_is_written(thetarbm: Command, resul
     before = files_in(results)
     thetarbm("show", "nothing").assert_refused("nothing", str(results / "runs"))
     thetarbm("show", f"elsewhere/{theta}").assert_refused("--results")
-    thetarbm("show", "theta-beg").assert_refused("theta-begun has no record yet")
+    thetarbm("evaluate", "theta-beg").assert_refused("theta-begun has no record yet")
     thetarbm("show", "rbm").assert_refused(run_of(results, "rbm"), "train it again")
     many = thetarbm("show", "many")
-    many.assert_refused("many-00", "or 12 more")
-    assert "many-08" not in many.err
+    assert (many.code, many.out) == (2, "")
+    _, *lines = many.err[many.err.index("error: ") :].splitlines()
+    assert [line.split()[0] for line in lines] == [*(f"many-{number:02}" for number in range(8)), "or"]
     assert files_in(results) == before
 
 
@@ -215,19 +270,9 @@ def environment(**variables: str) -> dict[str, str]:
 
 def test_colour_on_a_terminal_unless_it_is_not_wanted(results: Path, theta: str) -> None:
     def on_a_terminal(**variables: str) -> str:
-        master, slave = pty.openpty()
-        command = [sys.executable, "-m", "thetarbm_cli", "--results", str(results), "show", theta]
-        seen = b""
-        with subprocess.Popen(
-            command, env=environment(**variables), stdin=slave, stdout=slave, stderr=slave
-        ) as process:
-            os.close(slave)
-            with contextlib.suppress(OSError):  # Linux answers so when the other end is closed
-                while chunk := os.read(master, 65536):
-                    seen += chunk
-        os.close(master)
-        assert process.returncode == 0
-        return seen.decode()
+        seen = in_terminal("--results", str(results), "show", theta, **variables)
+        assert seen.code == 0
+        return seen.raw
 
     colour = re.compile(r"\x1b\[[0-9;]*m")
     coloured = on_a_terminal()
@@ -250,18 +295,3 @@ def test_ascii_where_the_terminal_has_no_more(
     assert max(map(len, text.replace(str(results), "results").splitlines())) <= 80
     monkeypatch.setenv("TERM", "dumb")
     assert thetarbm("show", theta).out.isascii()
-
-
-def test_it_imports_neither_models_nor_what_tables_need(results: Path, theta: str) -> None:
-    heavy = ["thetarbm_cli.models", "sklearn", "scipy", "skimage", "pandas"]
-    script = f"""
-import sys
-from thetarbm_cli.cli import main
-try:
-    main(sys.argv[1:])
-finally:
-    print("imported:", *sorted(set({heavy!r}) & set(sys.modules)))
-"""
-    call = [sys.executable, "-c", script, "--results", str(results), "show", theta]
-    done = subprocess.run(call, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "imported:"

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.experiments.runs import Command
-from tests.experiments.suites import FAILING, record_for, save, write_suite
+from tests.experiments.suites import record_for, save, write_suite
 from thetarbm_cli.experiments.suite.loader import load_suite
 
 NUMBERS = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
@@ -27,26 +27,24 @@ def test_every_cell_with_its_state_and_reason(thetarbm: Command, tmp_path: Path)
         ("again", 2, "done", ""),
     ]
     text = thetarbm(*arguments, data_dir=empty)
-    assert "theta/sparsity=0.3  0/2  stale     seed 0: algorithm version changed from 0 to 1\n" in text.out
+    cells = ["theta/sparsity=0.3", "0/2", "stale", "seed 0: algorithm version changed from 0 to 1"]
+    assert cells in [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.out.splitlines()]
     assert text.err == "3 of 5 cells lack runs\n"
 
 
-def test_nothing_due_is_exit_code_0(thetarbm: Command, tmp_path: Path) -> None:
+def test_runs_on_other_images_are_named(thetarbm: Command, tmp_path: Path) -> None:
     path = write_suite(tmp_path)
-    cells = load_suite(path).cells("paper")
-    save(tmp_path / "results", *(record_for(cells[0], seed, **NUMBERS) for seed in (0, 1)))
-    assert thetarbm("status", "rbm/sparsity=0.3", "again", "--suite", str(path), data_dir=tmp_path / "empty").code == 0
-
-
-def test_a_failed_run_is_due_with_its_error(thetarbm: Command, tmp_path: Path) -> None:
-    path = write_suite(tmp_path, FAILING)
-    cells = load_suite(path).cells("tiny")
-    failed = {"state": "failed", "error": "diverged", "metrics": None}
-    save(tmp_path / "results", record_for(cells[1]).model_copy(update=failed))
-    told = thetarbm("status", "--suite", str(path), "--profile", "tiny", "--json", data_dir=tmp_path / "empty")
-    assert told.code == 3
-    assert [cell["state"] for cell in told.json["cells"]] == ["missing", "failed", "missing"]
-    assert "diverged" in told.json["cells"][1]["reason"]
+    made = [
+        record_for(cell, seed, source="bilinear", **NUMBERS) for cell in load_suite(path).cells() for seed in (0, 1)
+    ]
+    arguments = ["status", "--suite", str(path)]
+    save(tmp_path / "results", *made[:2])
+    told = thetarbm(*arguments, data_dir=tmp_path / "empty")
+    assert (told.code, told.err) == (3, "5 of 5 cells lack runs; 2 are recorded for --source bilinear\n")
+    save(tmp_path / "results", *made)
+    told = thetarbm(*arguments, data_dir=tmp_path / "empty")
+    assert (told.code, told.err) == (3, "5 of 5 cells lack runs; all are recorded for --source bilinear\n")
+    assert thetarbm(*arguments, "--source", "bilinear", data_dir=tmp_path / "empty").code == 0
 
 
 def test_the_checks_of_the_theory_are_a_cell(thetarbm: Command, tmp_path: Path) -> None:

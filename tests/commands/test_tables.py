@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.commands.terminals import in_terminal
 from tests.experiments.runs import Command, files_in
-from tests.experiments.suites import save, write_suite
+from tests.experiments.suites import SMALL, record_for, save, write_suite
 from tests.reporting.numbers import FASHION, records
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.reporting.claims import CLAIMS
 
 
 def test_tables_are_printed_and_written(thetarbm: Command, tmp_path: Path) -> None:
@@ -18,8 +21,28 @@ def test_tables_are_printed_and_written(thetarbm: Command, tmp_path: Path) -> No
     assert done.out == "\n".join((results / "tables" / f"{name}.md").read_text() for name in tables)
     assert "*reproduced*" in (results / "verdicts.md").read_text()
     elsewhere = thetarbm("tables", "--table", "3", "--format", "latex", "--out", str(tmp_path / "out"))
-    assert elsewhere.out.startswith("\\documentclass")
+    assert "\\begin{table}" in elsewhere.out
+    assert "\\documentclass" not in elsewhere.out
+    whole = thetarbm("tables", "--table", "3", "--format", "latex", "--standalone", "--out", str(tmp_path / "out"))
+    assert whole.out.startswith("\\documentclass")
+    assert elsewhere.out in whole.out
+    thetarbm("tables", "--format", "csv", "--standalone").assert_refused("--standalone")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"table3.tex", "verdicts.md"}
+
+
+def test_a_suite_has_tables_of_its_own(thetarbm: Command, tmp_path: Path) -> None:
+    text = SMALL.replace("title: small", "title: small\ntables: {speed: {title: How fast, measures: [train_seconds]}}")
+    suite = write_suite(tmp_path, text.replace('tables: ["1"]', 'tables: ["1", speed]'))
+    cells = [cell for cell in load_suite(suite).cells() if cell.experiment == "theta"]
+    made = [record_for(cell).model_copy(update={"timings": {"train_seconds": 7.25}}) for cell in cells]
+    save(tmp_path / "results", *made)
+    done = thetarbm("tables", "--table", "speed", "--suite", str(suite))
+    assert done.out.startswith("## How fast\n")
+    assert done.out.count(" 7.2 |") == len(cells)
+    assert (tmp_path / "results" / "tables" / "speed.tex").is_file()
+    sheet = thetarbm("tables", "--json", "--suite", str(suite)).json
+    assert [row["mean"] for row in sheet["tables"]["speed"]] == [7.25] * len(cells)
+    thetarbm("tables", "--table", "sped", "--suite", str(suite)).assert_refused("no table 'sped'", "speed")
 
 
 def test_json_has_every_cell(thetarbm: Command, tmp_path: Path) -> None:
@@ -37,7 +60,9 @@ def test_json_has_every_cell(thetarbm: Command, tmp_path: Path) -> None:
     assert (row["column"], row["seeds"], row["published"]) == ("test_error_percent", 3, 10.08)
     cell = next(row for row in sheet["tables"]["3"] if (row["n"], row["p"]) == (4, 0.4))
     assert cell["published"] == 16.1
-    assert len(sheet["verdicts"]) == 10
+    told = [row["claim"] for row in sheet["verdicts"]]
+    assert len(told) == len(set(told)) > 5
+    assert set(told) <= {claim.name for claim in CLAIMS}
 
 
 def test_another_data_set_is_a_further_key(thetarbm: Command, tmp_path: Path) -> None:
@@ -46,7 +71,7 @@ def test_another_data_set_is_a_further_key(thetarbm: Command, tmp_path: Path) ->
     assert len(sheet["tables"]["fashion"]) == 3 * 15 + 2
     assert {row["published"] for row in sheet["tables"]["fashion"]} == {None}
     assert len(sheet["tables"]["1"]) == 17
-    assert (len(sheet["verdicts"]), len(sheet["carried"])) == (10, 5)
+    assert len(sheet["verdicts"]) > len(sheet["carried"]) > 4
     assert thetarbm("tables", "--check").code == 0
 
 
@@ -94,11 +119,17 @@ def test_missing_cells_are_dashes_and_the_command_is_named(thetarbm: Command, tm
     assert not (tmp_path / "results").exists()
 
 
-def test_a_damaged_record_is_left_out_with_a_warning(thetarbm: Command, tmp_path: Path) -> None:
-    made = records(seeds=1)
-    save(tmp_path / "results", *made)
-    (tmp_path / "results" / "runs" / made[0].run / "run.json").write_text("{")
-    done = thetarbm("tables", "--table", "1")
+def test_a_table_without_a_number_has_no_file(thetarbm: Command, tmp_path: Path) -> None:
+    save(tmp_path / "results", *records(seeds=1))
+    done = thetarbm("tables", "--table", "invariance")
     assert done.code == 0
-    assert "— (15.41)" in done.out
-    assert "warning: " in done.err
+    assert "no file is written of what has no number yet: invariance\n" in done.err
+    assert not (tmp_path / "results" / "tables").exists()
+
+
+def test_a_terminal_gets_one_line_on_what_has_no_verdict_and_one_on_what_is_missing(tmp_path: Path) -> None:
+    save(tmp_path, records()[0])
+    seen = in_terminal("--results", str(tmp_path), "tables", columns=300)
+    assert sum(line.startswith("missing: ") for line in seen.lines) == 1
+    assert any(line.startswith("No verdicts yet on mnist-rot") for line in seen.lines)
+    assert not any("no data" in line for line in seen.lines)

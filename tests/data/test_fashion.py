@@ -9,15 +9,16 @@ import pytest
 from tests.data.idxfiles import md5_of, small_set, write_set
 from thetarbm_cli.data import rotated_digits
 from thetarbm_cli.data.prepare import prepare, prepared_checksum
-from thetarbm_cli.data.rotated_digits import generate_rotated, rotate_exactly
+from thetarbm_cli.data.rotated_digits import GAUSSIAN, generate_bilinear, generate_rotated, rotate_exactly
 from thetarbm_cli.data.sources import fashion
 from thetarbm_cli.data.sources.idx import FILES, read_set
 from thetarbm_cli.errors import InputError
 
 PARTS = small_set()
 SMALL_SPLIT = {0: 20, 1: 5, 2: 30}
-# The file of the default seed. It changes only if the recipe does: then older results belong to other data.
-FASHION_ROT_SHA256 = "d5ad8f40204a1c1dc57ea0e22b2589e904389e1b0c7fb03e91c6b73abe1d573c"
+# The files of the default seed. They change only if the recipe does: then older results belong to other data.
+FASHION_ROT_SHA256 = "fdfb42fb353eef2f73ebd01d194ae65153f352143692ba2c627b18b3068a694a"
+BILINEAR_SHA256 = "d5ad8f40204a1c1dc57ea0e22b2589e904389e1b0c7fb03e91c6b73abe1d573c"
 
 installed = pytest.mark.skipif(
     not (fashion.DEBIAN / "train-images-idx3-ubyte.gz").is_file(),
@@ -92,14 +93,16 @@ def test_a_set_of_any_size_is_turned_as_mnist_rot_is() -> None:
     images, labels = read_set(PARTS)
     made = generate_rotated(images, labels, 3, stream=2, sizes=SMALL_SPLIT)
     source = made["source_indices"]
-    assert len(np.unique(source)) == len(source) == 55
+    assert len(source) == 55
     np.testing.assert_array_equal(made["split"], np.repeat([0, 1, 2], [20, 5, 30]))
     np.testing.assert_array_equal(made["labels"], labels[source])
-    np.testing.assert_array_equal(made["images"], rotate_exactly(images[source], made["angles"]))
+    np.testing.assert_array_equal(made["images"], rotate_exactly(images[source], made["angles"], GAUSSIAN))
     again = generate_rotated(images, labels, 3, stream=2, sizes=SMALL_SPLIT)
     assert all(np.array_equal(made[name], again[name]) for name in made)
     other = generate_rotated(images, labels, 3, stream=0, sizes=SMALL_SPLIT)
     assert not np.array_equal(made["angles"], other["angles"])
+    distinct = generate_bilinear(images, labels, 3, stream=2, sizes=SMALL_SPLIT)["source_indices"]
+    assert len(np.unique(distinct)) == len(distinct) == 55
 
 
 def test_prepared_data_does_without_the_files(nowhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,4 +131,5 @@ def test_the_installed_files_give_the_recorded_data(tmp_path: Path) -> None:
     assert (labels[0], labels[60_000]) == (9, 9)
     made = prepare(tmp_path, "fashion-rot", archive=fashion.DEBIAN)
     assert made.sha256 == FASHION_ROT_SHA256
+    assert prepare(tmp_path, "fashion-rot", "bilinear", archive=fashion.DEBIAN).sha256 == BILINEAR_SHA256
     np.testing.assert_array_equal(made.split, np.repeat([0, 1, 2], [10_000, 2_000, 50_000]))

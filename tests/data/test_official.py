@@ -30,6 +30,7 @@ from thetarbm_cli.data.sources.official import (
     open_table,
     read_official,
     read_table,
+    recognise,
 )
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
@@ -98,6 +99,31 @@ def test_mirrored_digits_are_noticed(
     assert message in caplog.text
 
 
+def official_labels() -> tuple[np.ndarray, np.ndarray]:
+    """Labels with the classes of the archive, and with the labels of its known rows in their places."""
+    parts = [np.repeat(np.arange(10), counts) for counts in official.CLASS_COUNTS.values()]
+    known = dict(zip(official.TEST_ROWS, official.TEST_LABELS, strict=True))
+    left = parts[2].tolist()
+    for label in known.values():
+        left.remove(label)
+    rest = iter(left)
+    parts[2] = np.array([known[row] if row in known else next(rest) for row in range(50_000)])
+    return np.concatenate(parts), np.repeat(np.array([0, 1, 2], dtype=np.uint8), [10_000, 2_000, 50_000])
+
+
+def test_the_true_archive_is_recognised_by_its_labels(mnist_rot: Prepared) -> None:
+    labels, split = official_labels()
+    assert recognise(labels, split) == "this is the official archive"
+    swapped = labels.copy()
+    swapped[[12_000, 12_001]] = labels[[12_001, 12_000]]
+    assert recognise(swapped, split).endswith("official ones: 2 of 20 known test rows have another label")
+    relabelled = labels.copy()
+    relabelled[np.flatnonzero(labels == 0)[0]] = 1
+    assert "train has 983 images of class 0, not 984" in recognise(relabelled, split)
+    for part in ("train", "valid", "test"):
+        assert f"{part} has " in recognise(mnist_rot.labels, mnist_rot.split)
+
+
 def test_a_file_with_other_than_the_published_rows_is_refused(small_zip: Path) -> None:
     with pytest.raises(InputError, match=r"train_valid.amat in .* ends after 72 lines, and 12000 are expected"):
         read_official(small_zip)
@@ -126,7 +152,8 @@ def server(small_zip: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
             requests.append(self.path)
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever)
+        # It looks every so often whether it is to end.
+        thread = threading.Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         monkeypatch.setattr(official, "URL", f"http://127.0.0.1:{running.server_port}/{small_zip.name}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -259,14 +286,17 @@ def test_tables_are_found_in_folders_and_zips_wherever_they_lie_in_them(tmp_path
     assert sorted(path.name for path in tmp_path.rglob("*.amat")) == sorted(path.name for path in folder.iterdir())
 
 
-def test_a_zip_without_the_table_with_two_or_with_a_bomb_is_refused(tmp_path: Path) -> None:
+def test_a_zip_without_the_table_with_two_with_a_bomb_or_cut_off_is_refused(tmp_path: Path) -> None:
     missing = write_zip(tmp_path / "missing.zip", {"x" + TEST_FILE: b""})
     twice = write_zip(tmp_path / "twice.zip", {f"a/{TEST_FILE}": b"", f"b/{TEST_FILE}": b""})
     bomb = write_zip(tmp_path / "bomb.zip", {TEST_FILE: b"0" * 1_000_000})
+    cut = tmp_path / "cut.zip"
+    cut.write_bytes(bomb.read_bytes()[:-100])
     for archive, message in (
         (missing, "is missing"),
         (twice, "more than once"),
         (bomb, "unpacks to 1000000 bytes"),
+        (cut, r"cut\.zip"),
     ):
         with pytest.raises(InputError, match=message), open_table(archive, TEST_FILE, 1000):
             pass

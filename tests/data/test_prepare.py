@@ -15,13 +15,13 @@ import pytest
 from tests.data.archives import SMALL, table, write_folder, write_zip
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import write_arrays
-from thetarbm_cli.data.prepare import Prepared, list_prepared, prepare, summarise
+from thetarbm_cli.data.prepare import Prepared, prepare, summarise
 from thetarbm_cli.data.recipes import Arrays, Recipe, Request
 from thetarbm_cli.data.sources import mnist, official
 from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, read_official
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.settings import DataSettings
-from thetarbm_cli.outputs import PreparedFile, Splits
+from thetarbm_cli.outputs import Splits
 from thetarbm_cli.registry import DATASETS, DatasetEntry, load_target
 
 
@@ -179,13 +179,16 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     ("options", "message"),
     [
         ({"dataset": "fashion"}, "unknown data set 'fashion'.*fashion-rot"),
-        ({"source": "elsewhere"}, "unknown source 'elsewhere': use generated, official, .* .npz"),
+        ({"source": "elsewhere"}, "unknown source 'elsewhere': use generated, bilinear, official, .* .npz"),
         ({"source": "elsewhere.npz"}, "no file elsewhere.npz"),
         ({"seed": -1}, "seed -1"),
         ({"transpose": "maybe"}, "transpose 'maybe'"),
         ({"archive": Path("x.zip")}, "--archive"),
         ({"dataset": "mnist", "source": "official"}, "mnist has no source 'official': use --source shipped"),
-        ({"source": "shipped"}, "mnist-rot has no source 'shipped': use --source generated or --source official"),
+        (
+            {"source": "shipped"},
+            "mnist-rot has no source 'shipped': use --source generated or --source bilinear or --source official",
+        ),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -207,7 +210,7 @@ def test_parts_are_as_models_take_them(mnist_rot: Prepared) -> None:
         expected = mnist_rot.images[rows].reshape(-1, 784).astype(np.float64) / 255
         np.testing.assert_allclose(images[:500], expected[:500], atol=1e-7)
         assert np.array_equal(labels, mnist_rot.labels[rows])
-        assert images.max() == 1.0
+        assert images.max() == np.float32(254 / 255)
 
 
 def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -> None:
@@ -240,23 +243,6 @@ def test_summary_agrees_with_a_direct_computation(original: Prepared) -> None:
     assert summary.pixel_mean == pytest.approx(pixels.mean(), abs=1e-12)
     assert summary.pixel_std == pytest.approx(pixels.std(), abs=1e-12)
     assert summary.classes["test"]["7"] == int(((original.labels == 7) & (original.split == 2)).sum())
-
-
-def test_list_names_what_is_whole(folder: Path, original: Prepared) -> None:
-    prepare(folder, "mnist", seed=1)
-    (folder / "mnist-shipped-seed1.json").write_text("{")
-    np.savez(folder / "foreign.npz", x=1)
-    assert list_prepared(folder) == [
-        PreparedFile(
-            dataset="mnist",
-            source="shipped",
-            seed=0,
-            sha256=original.sha256,
-            path=str(folder / "mnist-shipped-seed0.npz"),
-            splits=Splits(train=10_000, valid=2_000, test=10_000),
-        )
-    ]
-    assert list_prepared(folder / "nowhere") == []
 
 
 @pytest.fixture

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import csv
 import functools
 import hashlib
 import math
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,24 +19,37 @@ from skimage.transform import rotate
 
 from thetarbm_cli.arrays import read_arrays
 from thetarbm_cli.data import rotated_digits
-from thetarbm_cli.data.prepare import Prepared
-from thetarbm_cli.data.recipes import raw_numbers
+from thetarbm_cli.data.prepare import Prepared, prepare
+from thetarbm_cli.data.recipes import Request, raw_numbers
 from thetarbm_cli.data.rotated_digits import (
+    BILINEAR,
     COSINE_COEFFICIENTS,
+    EXPONENTIAL_COEFFICIENTS,
+    GAUSSIAN,
+    ONE_AWAY,
     SINE_COEFFICIENTS,
+    TWO_AWAY,
+    Kernel,
     exact_sine_cosine,
+    gaussian_weights,
     rotate_exactly,
     uniform_degrees,
 )
-from thetarbm_cli.data.sources.mnist import generate_mnist_rot, load_mnist
+from thetarbm_cli.data.sources.mnist import load_mnist, rotated_recipe
+from thetarbm_cli.data.sources.official import looks_transposed
 
-# The file of the default seed. It changes only if the recipe does: then older results belong to other data.
-MNIST_ROT_SHA256 = "2b0e09b064084e6fe31532d802ee665c33bc01e5bfd4e61b05158561722a46ef"
+# The files of the default seed. They change only if the recipe does: then older results belong to other data.
+MNIST_ROT_SHA256 = "8cdca652ae46fae9c5c283cb58500532f50a07b7cbee93f687a3f376b8592fab"
+BILINEAR_SHA256 = "2b0e09b064084e6fe31532d802ee665c33bc01e5bfd4e61b05158561722a46ef"
 # First output of PCG64 for the default seed, as NumPy 2.4 on x86-64 gives it.
 RECORDED_NUMBERS = [11749869230777074271, 4976686463289251617]
+# Figures of 20 images of the official test file: source and angle, sums over the pixels of 255, means of 7×7 blocks.
+OFFICIAL = list(csv.DictReader((Path(__file__).parent / "official-figures.csv").open()))
 
 
 def test_coefficients_are_those_of_taylor() -> None:
+    assert list(EXPONENTIAL_COEFFICIENTS) == [1 / math.factorial(k) for k in range(7, -1, -1)]
+    assert tuple(float((Decimal(-k) / Decimal("0.18")).exp()) for k in (1, 4)) == (ONE_AWAY, TWO_AWAY)
     assert list(SINE_COEFFICIENTS) == [(-1) ** k / math.factorial(2 * k + 1) for k in range(8, -1, -1)]
     assert list(COSINE_COEFFICIENTS) == [(-1) ** k / math.factorial(2 * k) for k in range(8, -1, -1)]
 
@@ -55,32 +73,72 @@ def test_multiples_of_a_right_angle_are_exact() -> None:
     hnp.arrays(np.uint8, st.integers(1, 12).map(lambda side: (2, side, side))),
     st.lists(st.floats(-720, 720), min_size=2, max_size=2),
 )
-def test_agrees_with_scikit_image_to_the_rounding(images: np.ndarray, degrees: list[float]) -> None:
-    rotated = rotate_exactly(images, np.array(degrees))
+def test_bilinear_agrees_with_scikit_image_to_the_rounding(images: np.ndarray, degrees: list[float]) -> None:
+    rotated = rotate_exactly(images, np.array(degrees), BILINEAR)
     for image, angle, result in zip(images, degrees, rotated, strict=True):
         # By default scikit-image lifts what is darker than the image's darkest pixel, here the border.
         expected = rotate(image.astype(float), angle, order=1, clip=False)
         assert np.abs(expected - result).max() <= 0.5 + 1e-6
 
 
+@given(st.floats(0, 1, exclude_max=True))
+def test_gaussian_weights_are_those_of_the_library(distance: float) -> None:
+    expected = np.array([math.exp(-((distance - k) ** 2) / 0.18) for k in (-1, 0, 1, 2)])
+    weights = np.concatenate(gaussian_weights(np.array([distance])))
+    np.testing.assert_allclose(weights / weights.sum(), expected / expected.sum(), rtol=1e-12)
+
+
+@given(
+    hnp.arrays(np.uint8, st.integers(1, 12).map(lambda side: (1, side, side))),
+    st.floats(-720, 720),
+)
+def test_gaussian_agrees_with_the_sum_over_all_pixels(images: np.ndarray, degrees: float) -> None:
+    side = images.shape[1]
+    angle = math.radians(math.remainder(degrees, 360.0))
+    down, right = np.mgrid[:side, :side] - (side - 1) / 2
+    # The picture with black pixels all round, more than the kernel reaches.
+    places = np.arange(-20, side + 20) - (side - 1) / 2
+    across = np.exp(-(((math.cos(angle) * right - math.sin(angle) * down)[..., None] - places) ** 2) / 0.18)
+    along = np.exp(-(((math.sin(angle) * right + math.cos(angle) * down)[..., None] - places) ** 2) / 0.18)
+    sums = np.einsum("ijr,ijc,rc->ij", along, across, np.pad(images[0].astype(float), 20))
+    expected = sums / (across.sum(axis=-1) * along.sum(axis=-1)) * 255 / 256
+    found = rotate_exactly(images, np.array([degrees]), GAUSSIAN)[0]
+    assert np.abs(expected - found).max() <= 0.5 + 1e-6
+
+
 @pytest.mark.parametrize("side", [1, 5, 8, 28])
 def test_right_angles_are_exact_and_counter_clockwise(side: int) -> None:
     images = np.random.default_rng(side).integers(0, 256, (4, side, side), dtype=np.uint8)
-    rotated = rotate_exactly(images, np.array([0.0, 90.0, 180.0, 270.0]))
+    rotated = rotate_exactly(images, np.array([0.0, 90.0, 180.0, 270.0]), BILINEAR)
     for quarters in range(4):
         assert np.array_equal(rotated[quarters], np.rot90(images[quarters], quarters))
 
 
-def test_chunks_and_progress_cover_everything() -> None:
+@pytest.mark.parametrize("kernel", [BILINEAR, GAUSSIAN])
+def test_chunks_and_progress_cover_everything(kernel: Kernel) -> None:
     generator = np.random.default_rng(1)
     images = generator.integers(0, 256, (150, 6, 6), dtype=np.uint8)
     degrees = generator.uniform(0, 360, 150)
     seen: list[tuple[int, int]] = []
-    rotated = rotate_exactly(images, degrees, lambda done, total: seen.append((done, total)))
-    one_by_one = [rotate_exactly(images[i : i + 1], degrees[i : i + 1])[0] for i in range(150)]
+    rotated = rotate_exactly(images, degrees, kernel, lambda done, total: seen.append((done, total)))
+    one_by_one = [rotate_exactly(images[i : i + 1], degrees[i : i + 1], kernel)[0] for i in range(150)]
     assert np.array_equal(rotated, one_by_one)
     assert seen[-1] == (150, 150)
     assert seen == sorted(seen)
+
+
+@pytest.mark.parametrize("known", OFFICIAL, ids=lambda known: f"row {known['row']}")
+def test_official_images_are_made_again(known: dict[str, str]) -> None:
+    images, labels = load_mnist()
+    source = int(known["mnist_index"])
+    made = rotate_exactly(images[source : source + 1], np.array([float(known["degrees"])]), GAUSSIAN)[0].astype(float)
+    assert labels[source] == int(known["label"])
+    blocks = made.reshape(4, 7, 4, 7).mean(axis=(1, 3))
+    official = [[float(known[f"block_{row}{column}"]) for column in range(4)] for row in range(4)]
+    assert np.abs(blocks - official).max() <= 0.5
+    assert made.sum() == pytest.approx(float(known["sum"]), abs=0.5 * made.size)
+    # Squares tell kernels apart that the sums do not: the bilinear one loses a tenth of them.
+    assert np.square(made).sum() == pytest.approx(float(known["sum_of_squares"]), rel=0.005)
 
 
 def test_default_mnist_rot_is_the_recorded_one(mnist_rot: Prepared) -> None:
@@ -88,11 +146,28 @@ def test_default_mnist_rot_is_the_recorded_one(mnist_rot: Prepared) -> None:
     assert hashlib.sha256(mnist_rot.path.read_bytes()).hexdigest() == MNIST_ROT_SHA256
 
 
+def test_bilinear_mnist_rot_is_the_recorded_one_of_distinct_digits(data_dir: Path) -> None:
+    made = prepare(data_dir, source="bilinear")
+    assert made.sha256 == BILINEAR_SHA256
+    assert len(np.unique(read_arrays(made.path)["source_indices"])) == 62_000
+
+
+def test_another_process_makes_the_same_bytes(mnist_rot: Prepared) -> None:
+    program = (
+        "import sys; from thetarbm_cli.data.rotated_digits import generate_rotated;"
+        "from thetarbm_cli.data.sources.mnist import load_mnist;"
+        "made = generate_rotated(*load_mnist(), stream=4, sizes={0: 500});"
+        "sys.stdout.buffer.write(made['images'].tobytes())"
+    )
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
+    assert made == mnist_rot.images[:500].tobytes()
+
+
 def test_random_numbers_are_the_stream_that_numpy_guarantees() -> None:
     expected = np.random.Generator(np.random.PCG64([7, 0])).bit_generator.random_raw(3)
-    assert np.array_equal(raw_numbers(3, 7), expected)
-    assert raw_numbers(2, 0).tolist() == RECORDED_NUMBERS
-    assert not np.array_equal(raw_numbers(3, 7), raw_numbers(3, 7, stream=1))
+    assert np.array_equal(raw_numbers(3, 7, 0), expected)
+    assert raw_numbers(2, 0, 0).tolist() == RECORDED_NUMBERS
+    assert not np.array_equal(raw_numbers(3, 7, 0), raw_numbers(3, 7, 1))
 
 
 def test_angles_are_the_upper_bits() -> None:
@@ -103,13 +178,28 @@ def test_angles_are_the_upper_bits() -> None:
     assert 359.9999 < degrees[1] < 360.0
 
 
-def test_mnist_rot_is_62000_distinct_images_in_three_parts(mnist_rot: Prepared) -> None:
+def test_mnist_rot_is_62000_images_drawn_with_replacement(mnist_rot: Prepared) -> None:
     arrays = read_arrays(mnist_rot.path)
+    source = arrays["source_indices"]
     assert list(arrays) == ["images", "labels", "split", "angles", "source_indices"]
     assert arrays["images"].shape == (62_000, 28, 28)
-    assert len(np.unique(arrays["source_indices"])) == 62_000
     assert np.array_equal(arrays["split"], np.repeat([0, 1, 2], [10_000, 2_000, 50_000]))
-    assert np.array_equal(arrays["labels"], load_mnist()[1][arrays["source_indices"]])
+    assert np.array_equal(arrays["labels"], load_mnist()[1][source])
+    # The share of 70,000 that 62,000 draws leave out is near exp(-62/70).
+    drawn = np.bincount(source, minlength=70_000)
+    assert (drawn == 0).mean() == pytest.approx(math.exp(-62 / 70), abs=0.005)
+    assert stats.kstest(source, stats.randint(0, 70_000).cdf).pvalue > 0.01
+    assert np.isin(source[12_000:], source[:12_000]).mean() == pytest.approx(0.16, abs=0.01)
+
+
+def test_pixels_are_as_published_for_the_archive_and_not_mirrored(mnist_rot: Prepared) -> None:
+    values = mnist_rot.images.astype(np.float32) / 255
+    assert values.mean(dtype=np.float64) == pytest.approx(0.1305, abs=0.0005)
+    assert values.std(dtype=np.float64) == pytest.approx(0.2975, abs=0.0008)
+    assert mnist_rot.images.max() == 254
+    mirrored, as_is, transposed = looks_transposed(mnist_rot.images, mnist_rot.labels)
+    assert not mirrored
+    assert as_is > transposed + 0.05
 
 
 def test_angles_are_uniform_and_independent_of_the_label(mnist_rot: Prepared) -> None:
@@ -120,21 +210,13 @@ def test_angles_are_uniform_and_independent_of_the_label(mnist_rot: Prepared) ->
     assert stats.kruskal(*groups).pvalue > 0.01
 
 
-def test_images_are_the_sources_rotated_as_scikit_image_rotates_them(mnist_rot: Prepared) -> None:
-    arrays = read_arrays(mnist_rot.path)
-    originals, _ = load_mnist()
-    for row in range(0, 62_000, 310):
-        source = originals[arrays["source_indices"][row]].astype(float)
-        expected = rotate(source, arrays["angles"][row], order=1)
-        assert np.abs(expected - arrays["images"][row]).max() <= 0.5 + 1e-6
-
-
 def test_another_seed_gives_other_images_and_angles(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
     few = functools.partial(rotated_digits.generate_rotated, sizes={0: 500, 1: 0, 2: 0})
     monkeypatch.setattr(rotated_digits, "generate_rotated", few)
     seen: list[tuple[int, int]] = []
-    other = generate_mnist_rot(1, lambda done, total: seen.append((done, total)))
-    np.testing.assert_array_equal(generate_mnist_rot()["images"], mnist_rot.images[:500])
+    other, _ = rotated_recipe(Request(Path(), "generated", 1)).build(lambda done, total: seen.append((done, total)))
+    same, _ = rotated_recipe(Request(Path(), "generated")).build(None)
+    np.testing.assert_array_equal(same["images"], mnist_rot.images[:500])
     assert (other["angles"] != mnist_rot.angles[:500]).mean() > 0.99
     assert (other["images"] != mnist_rot.images[:500]).any(axis=(1, 2)).mean() > 0.99
     assert seen[-1] == (500, 500)

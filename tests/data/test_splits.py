@@ -37,7 +37,7 @@ def test_balanced_choice_is_balanced_as_far_as_classes_reach(labels: list[int], 
 @given(label_lists, st.integers(0, 2**32 - 1))
 def test_drawn_split_is_60_10_30_in_every_class(labels: list[int], seed: int) -> None:
     column = np.array(labels)
-    split = draw_split(column, raw_numbers(len(labels), seed))
+    split = draw_split(column, raw_numbers(len(labels), seed, 3))
     for label in set(labels):
         parts = np.bincount(split[column == label], minlength=3)
         size = parts.sum()

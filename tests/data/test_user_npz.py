@@ -13,8 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from thetarbm_cli.data.prepare import prepare
 from thetarbm_cli.data.sources import user_npz
 from thetarbm_cli.data.sources.user_npz import read_untrusted, read_user_file
+from thetarbm_cli.data.splits import NO_LABEL, PARTS
 from thetarbm_cli.errors import InputError
 
 GENERATOR = np.random.default_rng(0)
@@ -80,7 +82,9 @@ def floats(value: float) -> np.ndarray:
         ({"images": floats(-0.5)}, r"image 4 has the value -0.5, which is not in \[0, 1\]$"),
         ({"images": floats(np.nan)}, r"image 4 has the value nan, which is not in \[0, 1\]$"),
         ({"labels": LABELS[:-1]}, r"labels have the shape \(29,\), and 30 images need \(30,\)"),
-        ({"labels": LABELS.astype(str)}, r"labels are of type <U21.*number the classes from 0"),
+        ({"labels": LABELS + 0.5}, r"labels are of type float64.*number the classes from 0"),
+        ({"images": np.zeros((30, 6, 6, 3), np.uint8)}, "grey"),
+        ({"images": np.zeros((30, 6, 6, 1), np.uint8)}, r"images\[\.\.\., 0\]"),
         ({"labels": LABELS - 1}, "labels go from -1 to 1; 0 to 9999 is possible"),
         ({"labels": LABELS * 10_000}, "labels go from 0 to 20000"),
         ({"labels": np.zeros(30, int)}, "the train part has only class 0; at least two classes"),
@@ -172,6 +176,11 @@ def test_a_missing_array_is_named(tmp_path: Path) -> None:
         read_untrusted(tmp_path / "file.npz", ("images", "labels"), ())
 
 
+def test_a_folder_is_no_source(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="folder"):
+        prepare(tmp_path / "data", "mnist-rot", source=str(tmp_path))
+
+
 def test_bombs_are_refused_before_they_unpack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_npz, "LARGEST_ARRAY", 100_000)
     path = write(tmp_path / "file.npz", {"a.npy": npy(np.zeros(1_000_000, np.uint8))})
@@ -206,3 +215,24 @@ def test_damaged_bytes_are_read_or_refused(tmp_path: Path, data: st.DataObject) 
     # The zip's own checksum covers the contents: what is read at all is what was written.
     with contextlib.suppress(InputError):
         assert np.array_equal(read_untrusted(tmp_path / "file.npz", ("a",), ())["a"], array)
+
+
+@pytest.mark.parametrize("kind", [str, np.bytes_])
+def test_words_are_labels_in_their_order(tmp_path: Path, kind: type, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "thetarbm")
+    words = np.array(["rose", "daisy", "tulip"])[LABELS].astype(kind)
+    arrays = read_user_file(save(tmp_path, images=BYTES, labels=words))
+    numbered = read_user_file(save(tmp_path, images=BYTES, labels=np.array([1, 0, 2])[LABELS]))
+    for name in ("labels", "split"):
+        np.testing.assert_array_equal(arrays[name], numbered[name])
+    assert "0 daisy, 1 rose, 2 tulip" in caplog.text
+
+
+def test_labels_may_be_missing(tmp_path: Path) -> None:
+    arrays = read_user_file(save(tmp_path, images=BYTES))
+    assert set(arrays["labels"]) == {NO_LABEL}
+    assert {name: int((arrays["split"] == number).sum()) for name, number in PARTS.items()} == {
+        "train": 18,
+        "valid": 3,
+        "test": 9,
+    }

@@ -30,7 +30,7 @@ def test_the_pages_are_current(build_docs: ModuleType) -> None:
     made = build_docs.pages()
     assert set(made) == {
         DOCS.parent / "README.md",
-        *(DOCS / f"{name}.md" for name in ("cli", "reproduction", "beyond")),
+        *(DOCS / f"{name}.md" for name in ("cli", "reproduction", "beyond", "multiverse")),
     }
     assert outdated(made) == [], "run make docs"
 
@@ -52,10 +52,10 @@ def test_the_reference_has_every_command_and_option() -> None:
         assert f"`THETARBM_{variable}`" in sections["Global options"]
     assert re.findall(r"^\| (\d+) \|", sections["Exit codes"], re.MULTILINE) == ["0", "1", "2", "3", "130"]
     for name in {name for model in MODELS.own for name in model_class(model).default_settings()}:
-        assert f"| `{name}` |" in sections["Settings"]
-    assert "| `--seed INTEGER` | `0` |" in sections["Options of several commands"]
+        assert f"- `{name}` (" in sections["Settings"]
+    assert "- `--seed INTEGER` (`0`): " in sections["Options of several commands"]
     assert (
-        "| `--model rbm\\|orbm\\|tirbm\\|theta\\|theta-local\\|pixels\\|aligned-pixels` | **required** |"
+        "- `--model rbm|orbm|tirbm|theta|theta-local|augmented|pixels|aligned-pixels` (required): "
         in sections["thetarbm train"]
     )
 
@@ -68,6 +68,14 @@ def test_every_assumption_is_on_the_page_once() -> None:
         assert f"**Reading.** {assumption.reading} **Why.** {assumption.why} " in " ".join(text.split())
     # A block that is not closed would swallow the next one.
     assert len(re.findall(r"<!-- (?:reading|table): [a-z0-9-]+ -->", text)) == text.count("<!-- end -->")
+
+
+def test_settings_named_with_a_reading_are_in_the_reference() -> None:
+    text, reference = ((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("reproduction", "cli"))
+    paragraphs = re.findall(r"\*Settings:\*(.+?)\n\n", text, re.DOTALL)
+    named = [name for paragraph in paragraphs for name in re.findall(r"`([\w.]+)`", paragraph)]
+    assert "floor" in named
+    assert [name for name in named if f"- `{name}` (" not in reference] == []
 
 
 def test_numbers_come_from_the_records(build_docs: ModuleType, tmp_path: Path) -> None:
@@ -88,7 +96,9 @@ def test_numbers_come_from_the_records(build_docs: ModuleType, tmp_path: Path) -
     assert (evidence[1], evidence[-1]) == ("13.00 ± 0.71 (10.31)", "2")
     assert "0.6250 ± 0.0000 (0.9062)" in evidence
     # With runs at two of three targets, no claim has all it needs.
-    assert block("verdicts", "all").count("*no data*") == sum(claim.on != "other data" for claim in CLAIMS)
+    assert block("verdicts", "all").count("*no data*") == sum(
+        claim.on != "other data" and not claim.beyond for claim in CLAIMS
+    )
     # What is run on request may have no records.
     assert block("table", "fashion") == "No records yet: `thetarbm run fashion` makes them."
 

@@ -62,7 +62,7 @@ Command = Callable[..., Outcome]
 
 
 @contextlib.contextmanager
-def _process_as_before() -> Iterator[None]:
+def process_as_before() -> Iterator[None]:
     """Undo what the command line does to its process."""
     logger = logging.getLogger("thetarbm")
     before = logger.handlers[:], logger.level, logger.propagate
@@ -80,7 +80,7 @@ def call(data_dir: Path, results: Path, *arguments: str) -> Outcome:
     """The command line in this process."""
     out, err = io.StringIO(), io.StringIO()
     with (
-        _process_as_before(),
+        process_as_before(),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         pytest.raises(SystemExit) as left,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.backend import Backend
 from thetarbm_cli.experiments.runs import checkpoints
 from thetarbm_cli.experiments.runs.checkpoints import FORMAT, SHARE, Checkpointer
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -60,7 +60,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def run_epochs(clock: Clock, store: CountingStore, epochs: list[float]) -> Checkpointer:
-    checkpointer = Checkpointer(store, RUN, NumpyBackend())
+    checkpointer = Checkpointer(store, RUN, Backend())
     for number, seconds in enumerate(epochs, start=1):
         clock.now += seconds
         checkpointer(state_after(number))
@@ -97,11 +97,11 @@ def test_first_epoch_is_always_saved(clock: Clock) -> None:
 
 def test_saved_state_is_the_resumed_state(tmp_path: Path, clock: Clock) -> None:
     store = RunStore(tmp_path)
-    first = Checkpointer(store, RUN, NumpyBackend())
+    first = Checkpointer(store, RUN, Backend())
     clock.now += 7
     first(state_after(4))
     clock.now += 100
-    second = Checkpointer(store, RUN, NumpyBackend())
+    second = Checkpointer(store, RUN, Backend())
     state, expected = second.resume(), state_after(4)
     assert state.epoch == 4
     assert state.history == expected.history
@@ -124,11 +124,11 @@ def test_foreign_checkpoint_is_not_used(
     tmp_path: Path, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     store = RunStore(tmp_path)
-    Checkpointer(store, RUN, NumpyBackend())(state_after(2))
+    Checkpointer(store, RUN, Backend())(state_after(2))
     arrays = store.load_checkpoint(RUN)
     content = json.dumps({**json.loads(arrays["progress"].tobytes()), **changes}).encode()
     store.save_checkpoint(RUN, {**arrays, "progress": np.frombuffer(content, dtype=np.uint8)})
-    checkpointer = Checkpointer(store, RUN, NumpyBackend())
+    checkpointer = Checkpointer(store, RUN, Backend())
     assert checkpointer.resume() is None
     assert "is not used" in caplog.messages[0]
     assert checkpointer.training_seconds < 60

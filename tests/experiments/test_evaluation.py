@@ -14,11 +14,13 @@ from sklearn.svm import SVC
 from tests.experiments.runs import MODELS, context_of, files_in, parts_of, record_of, run_of, train
 from tests.experiments.suites import metrics_of
 from thetarbm_cli.experiments.runs import evaluation as measuring
-from thetarbm_cli.experiments.runs.evaluation import Progress, evaluate_run, is_measured, summary
+from thetarbm_cli.experiments.runs.evaluation import Progress, draw_states, evaluate_run, summary
 from thetarbm_cli.experiments.runs.loading import load_checked, load_model
+from thetarbm_cli.experiments.runs.missing import is_measured
 from thetarbm_cli.experiments.runs.settings import resolve
-from thetarbm_cli.experiments.runs.training import perturbed_orientations
+from thetarbm_cli.experiments.runs.training import perturbed_orientations, train_run
 from thetarbm_cli.imaging.rotation import rotation_matrix
+from thetarbm_cli.measures.invariance import goodfellow, zou
 from thetarbm_cli.models.rbm import RBM
 
 
@@ -55,6 +57,18 @@ def naive_gamma(model: RBM, images: np.ndarray, offset: float = 20.0) -> tuple[f
     live = original.std(axis=0) > 1e-6
     ratios = average.var(axis=0)[live] / original.var(axis=0)[live]
     return float(ratios.mean()), float(average.var(axis=0)[live].sum() / original.var(axis=0)[live].sum())
+
+
+def test_gamma_may_be_measured_on_the_first_images_alone(small_data: Path, tmp_path: Path) -> None:
+    context = context_of(small_data, tmp_path)
+    settings = resolve("rbm", profile="tiny", data={"gamma": 50})
+    run = train_run(context, settings, 0).record.run
+    score = evaluate_run(context, run)[0].metrics.score(20.0, "test")
+    images = parts_of(small_data)["test"][0][:50]
+    assert score.images == 50
+    assert score.mean == pytest.approx(
+        naive_gamma(load_model(context, load_checked(context, run)), images)[0], rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -127,7 +141,7 @@ def test_oriented_rbm_is_measured_both_ways(small_data: Path, evaluated: Path) -
 def test_trained_on_mnist_is_tested_on_mnist_rot(small_data: Path, tmp_path: Path) -> None:
     context = context_of(small_data, tmp_path)
     run = train(small_data, tmp_path, resolve("pixels", profile="tiny", data={"train_on": "mnist"})).run
-    record, _ = evaluate_run(context, run, with_gamma=False)
+    record, _ = evaluate_run(context, run, measures=["error"])
     expected = svc_error(*parts_of(small_data, "mnist")["train"], *parts_of(small_data)["test"])
     assert metrics_of(record)["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
 
@@ -137,7 +151,7 @@ def test_scope_of_a_perturbation_says_whose_orientations_are_wrong(small_data: P
     checksums, errors = set(), set()
     for scope, wrong in (("rbm", ()), ("train", ("svm",)), ("all", ("svm", "test"))):
         settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": scope})
-        record, _ = evaluate_run(context, train(small_data, tmp_path, settings).run, with_gamma=False)
+        record, _ = evaluate_run(context, train(small_data, tmp_path, settings).run, measures=["error"])
         machine, features = load_model(context, record), {}
         for part, role in (("train", "svm"), ("test", "test")):
             images = parts[part][0]
@@ -151,6 +165,73 @@ def test_scope_of_a_perturbation_says_whose_orientations_are_wrong(small_data: P
     assert (len(checksums), len(errors)) == (1, 3)
 
 
+def test_one_draw_gives_the_svm_the_orientations_of_the_training(small_data: Path, tmp_path: Path) -> None:
+    images = parts_of(small_data)["train"][0]
+    perturbation = {"n": 4, "p": 0.4, "overflow": "clip"}
+    one = resolve("theta", profile="tiny", perturbation={**perturbation, "draws": "one"})
+    record, _ = evaluate_run(context_of(small_data, tmp_path), train(small_data, tmp_path, one).run, measures=["error"])
+    machine, parts = load_model(context_of(small_data, tmp_path), record), parts_of(small_data)
+    learned, given = (perturbed_orientations(machine, images, one, 0, role) for role in ("train", "svm"))
+    np.testing.assert_array_equal(learned, given)
+    two = resolve("theta", profile="tiny", perturbation=perturbation)
+    assert (perturbed_orientations(machine, images, two, 0, "svm") != given).any()
+    features = machine.transform(images, orientations=given), machine.transform(parts["test"][0])
+    expected = svc_error(features[0], parts["train"][1], features[1], parts["test"][1])
+    assert metrics_of(record)["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
+
+
+def test_scaled_features_have_unit_variance_on_the_training_images(small_data: Path, tmp_path: Path) -> None:
+    settings = resolve("rbm", profile="tiny", svm={"scaled": True, "gamma": 0.005})
+    record, _ = evaluate_run(
+        context_of(small_data, tmp_path), train(small_data, tmp_path, settings).run, measures=["error"]
+    )
+    machine, parts = load_model(context_of(small_data, tmp_path), record), parts_of(small_data)
+    features = {role: machine.transform(parts[role][0]).astype(np.float64) for role in ("train", "test")}
+    mean, spread = features["train"].mean(axis=0), features["train"].std(axis=0)
+    scaled = {role: (values - mean) / spread for role, values in features.items()}
+    expected = svc_error(scaled["train"], parts["train"][1], scaled["test"], parts["test"][1], gamma=0.005)
+    assert metrics_of(record)["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
+
+
+def test_states_are_drawn_for_svm_and_gamma_alike(
+    small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = resolve("theta", profile="tiny", features="states")
+    # In chunks of another size than the images have: a state does not depend on it.
+    monkeypatch.setattr(measuring, "IMAGES_AT_ONCE", 70)
+    record, _ = evaluate_run(context_of(small_data, tmp_path), train(small_data, tmp_path, settings).run)
+    machine, parts = load_model(context_of(small_data, tmp_path), record), parts_of(small_data)
+    metrics = metrics_of(record)
+    states = {role: draw_states(machine.transform(parts[role][0]), 0, role) for role in ("train", "test")}
+    expected = svc_error(states["train"], parts["train"][1], states["test"], parts["test"][1])
+    assert metrics["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
+    for role in ("train", "test"):
+        copies = []
+        for s in range(9):
+            turned = (rotation_matrix(28, 40.0 * s + 20) @ parts[role][0].T).T.astype(np.float32)
+            copies.append(draw_states(machine.transform(np.ascontiguousarray(turned)), 0, role, copy=s + 1))
+        average = np.mean(copies, axis=0, dtype=np.float64)
+        gamma = np.mean(average.var(axis=0) / states[role].var(axis=0, dtype=np.float64))
+        assert metrics["gamma"][role]["mean"] == pytest.approx(gamma, rel=2e-3)
+
+
+def test_states_follow_their_probabilities_in_whichever_chunk() -> None:
+    probabilities = np.random.default_rng(0).random((5000, 13), dtype=np.float32)
+    states = draw_states(probabilities, 3, "test")
+    assert set(np.unique(states)) == {0.0, 1.0}
+    parts = [draw_states(probabilities[a:b], 3, "test", first=a) for a, b in ((0, 1), (1, 777), (777, 5000))]
+    np.testing.assert_array_equal(np.concatenate(parts), states)
+    # Within five standard deviations, overall and for rare and frequent units alike.
+    deviation = (states - probabilities).sum() / np.sqrt((probabilities * (1 - probabilities)).sum())
+    assert abs(deviation) < 5
+    certain = np.tile(np.float32([0, 1]), (1000, 1))
+    np.testing.assert_array_equal(draw_states(certain, 3, "test"), certain)
+    half = np.full((1000, 8), 0.5, dtype=np.float32)
+    draws = [draw_states(half, *key) for key in ((3, "test"), (4, "test"), (3, "train"), (3, "test", 0, 1))]
+    correlations = np.corrcoef([draw.ravel() for draw in draws])
+    assert np.abs(correlations - np.eye(4)).max() < 0.06
+
+
 def test_grid_search_chooses_on_the_validation_images_alone(
     small_data: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +241,7 @@ def test_grid_search_chooses_on_the_validation_images_alone(
     run = run_of(trained, "theta")
     watcher = Watcher()
     context = context_of(small_data, tmp_path / "results")
-    record, _ = evaluate_run(context, run, with_gamma=False, search=True, display=watcher)
+    record, _ = evaluate_run(context, run, measures=["error"], search=True, display=watcher)
     assert record.metrics is not None
     assert "grid search on the validation images" in watcher.steps
     # One step for each pair of classes, C and γ.
@@ -238,10 +319,10 @@ def test_further_offsets_are_measured_on_the_training_images(small_data: Path, e
     for offset, each in found.items():
         assert set(each) == {"offset", "train"}
         assert each["train"]["mean"] == pytest.approx(naive_gamma(machine, images, offset)[0], rel=1e-3)
-    assert is_measured(record.metrics, True, (0.0, 30.0))
-    assert not is_measured(record.metrics, True, (0.0, 35.0))
+    assert is_measured(record.metrics, ["error", "gamma"], (0.0, 30.0))
+    assert not is_measured(record.metrics, ["error", "gamma"], (0.0, 35.0))
     # On the test images nothing but the tables' Δ was measured.
-    assert not is_measured(record.metrics, True, offset=10.0)
+    assert not is_measured(record.metrics, ["error", "gamma"], offset=10.0)
 
 
 def test_force_measures_everything_again(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
@@ -263,3 +344,41 @@ def test_untrained_run_whose_units_are_all_dead_is_measured(small_data: Path, tm
     assert (row.gamma_train, row.gamma_test, row.dead_units) == (None, None, 40)
     assert row.test_error_percent == pytest.approx(90, abs=2)
     assert record_of(tmp_path, run)["metrics"]["gamma"]["test"]["per_unit"] == [None] * 40
+
+
+def test_other_measures_of_invariance_are_taken_on_the_same_rotations(
+    small_data: Path, evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "INVARIANCE_IMAGES", 120)
+    shutil.copytree(evaluated, tmp_path / "later")
+    asked = ("error", "gamma", "invariance")
+    run = run_of(evaluated, "orbm")
+    later, cached = evaluate_run(context_of(small_data, tmp_path / "later"), run, measures=asked)
+    assert not cached
+    assert evaluate_run(context_of(small_data, tmp_path / "later"), run, measures=asked)[1]
+    # At once with γ, or later: the same numbers.
+    at_once, _ = evaluate_run(context_of(small_data, tmp_path / "later"), run, measures=asked, force=True)
+    assert metrics_of(at_once) == metrics_of(later)
+    machine, parts = fitted(small_data, evaluated, "orbm"), parts_of(small_data)
+    for metrics, aligned in ((metrics_of(later), True), (metrics_of(later)["unaligned"], False)):
+        machine.set_params(align=aligned)
+        found = metrics["more"]["invariance"]
+        assert (found["images"], found["offset"]) == (120, 20)
+        images, truth = (array[:120] for array in parts["test"])
+        original, *copies = (
+            machine.transform(np.ascontiguousarray((matrix @ images.T).T.astype(np.float32)))
+            for matrix in (np.eye(784), *(rotation_matrix(28, 40.0 * s + 20) for s in range(9)))
+        )
+        svc = SVC(C=10, gamma=0.02).fit(machine.transform(parts["train"][0]), parts["train"][1])
+        labels = [svc.predict(features) for features in (original, *copies)]
+        values = found["values"]
+        assert values["goodfellow_test"] == pytest.approx(goodfellow(original, copies), rel=2e-3)
+        assert values["zou_test"] == pytest.approx(zou(original, copies), rel=1e-3)
+        assert values["dosovitskiy_test"] == pytest.approx(
+            np.mean([labels[0] == each for each in labels[1:]]), abs=0.01
+        )
+        wrong = np.mean([truth != each for each in labels[1:]])
+        assert values["rotated_error_percent"] == pytest.approx(100 * wrong, abs=1)
+    shown = summary(later, cached=True).more
+    assert shown["zou_test_unaligned"] == metrics_of(later)["unaligned"]["more"]["invariance"]["values"]["zou_test"]
+    assert len(shown) == 8

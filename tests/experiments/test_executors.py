@@ -62,27 +62,6 @@ def two_workers() -> Iterator[LocalCluster]:
         yield running
 
 
-def test_two_processes_give_the_records_of_one(
-    tmp_path: Path, small_data: Path, undisturbed: dict[str, dict[str, Any]]
-) -> None:
-    outcomes = do_all(LocalExecutor(2), small_data, tmp_path, jobs_of(tmp_path, small_data, tmp_path, seeds=2))
-    assert [outcome.state for outcome in outcomes] == ["done"] * 8
-    assert records_in(tmp_path) == undisturbed
-
-
-@pytest.mark.parametrize(("keep_going", "states"), [(False, ["done", "failed"]), (True, ["done", "failed", "done"])])
-def test_a_failing_run_is_told_and_recorded(
-    tmp_path: Path, small_data: Path, keep_going: bool, states: list[str]
-) -> None:
-    jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
-    outcomes = list(LocalExecutor(1)(context_of(small_data, tmp_path), jobs, keep_going))
-    assert [outcome.state for _, outcome in outcomes] == states
-    told = outcomes[1][1].error
-    assert told
-    failures = [record for record in records_in(tmp_path).values() if record["state"] == "failed"]
-    assert [failure["error"] for failure in failures] == [told]
-
-
 def test_a_failure_while_measuring_is_recorded_and_forgotten_when_it_is_over(
     tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,9 +126,14 @@ def test_a_cluster_gives_the_records_of_this_process(
     undisturbed: dict[str, dict[str, Any]],
     two_workers: LocalCluster,
 ) -> None:
-    executor = DaskExecutor(two_workers.scheduler_address, shared=shared)
-    outcomes = do_all(executor, small_data, tmp_path, jobs_of(tmp_path, small_data, tmp_path, seeds=2))
-    assert [outcome.state for outcome in outcomes] == ["done"] * 8
+    executor, jobs = (
+        DaskExecutor(two_workers.scheduler_address, shared=shared),
+        jobs_of(tmp_path, small_data, tmp_path, seeds=2),
+    )
+    reported = set()
+    outcomes = executor(context_of(small_data, tmp_path), jobs, False, lambda job, *_: reported.add(job))
+    assert [outcome.state for _, outcome in outcomes] == ["done"] * 8
+    assert reported == set(jobs)
     assert records_in(tmp_path) == undisturbed
     store = RunStore(tmp_path)
     for run in store.identifiers():

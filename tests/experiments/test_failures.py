@@ -253,7 +253,7 @@ def test_wrong_input_is_told_but_no_failed_run(
     def wrong(*_: object, **__: object) -> None:
         raise InputError("no such device")
 
-    monkeypatch.setattr("thetarbm_cli.experiments.execution.job.train_run", wrong)
+    monkeypatch.setattr(RBM, "fit", wrong)
     *_, good = jobs_of(tmp_path, small_data)
     ((_, outcome),) = LocalExecutor(1)(context_of(small_data, tmp_path), [good], True)
     assert (outcome.state, outcome.error) == ("failed", "no such device")

@@ -268,8 +268,9 @@ def test_who_has_no_device_is_told_the_backend_of_a_run_on_cupy(evaluated: Path)
 
 
 def test_who_trains_what_another_process_holds_says_that_it_waits(
-    thetarbm: Command, evaluated: Path, tmp_path: Path
+    thetarbm: Command, evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("thetarbm_cli.storage.SILENT_SECONDS", 0.01)
     results = tmp_path / "results"
     shutil.copytree(evaluated, results)
     run, ready = run_of(results, "rbm"), threading.Event()
@@ -277,7 +278,7 @@ def test_who_trains_what_another_process_holds_says_that_it_waits(
     def hold() -> None:
         with RunStore(results).locked(run):
             ready.set()
-            time.sleep(1.5)
+            time.sleep(0.5)
 
     holder = threading.Thread(target=hold)
     holder.start()

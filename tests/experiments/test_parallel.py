@@ -8,7 +8,7 @@ from multiprocessing import active_children
 from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.execution.local import LostProcessError, WorkerPool, outcomes
+from thetarbm_cli.experiments.execution.local import STARTING, LostProcessError, WorkerPool, outcomes, report
 
 
 def square(number: int) -> tuple[int, int]:
@@ -36,11 +36,34 @@ def crash(folder: Path, number: int) -> int:
     return number
 
 
+def count_up(number: int) -> int:
+    for done in range(1, 4):
+        report("counting", done, 3)
+        time.sleep(0.3)
+    return number
+
+
 def linger(folder: Path, number: int) -> int:
     (folder / str(number)).touch()
     if number:
         time.sleep(100)
     return number
+
+
+def note_times(folder: Path, job: tuple[str, int]) -> tuple[float, float]:
+    started = time.monotonic()
+    (folder / f"{job[0]}{job[1]}").touch()
+    # The first two wait for each other, so that they are done at the same time.
+    while job[1] == 0 and len(list(folder.iterdir())) < 2:
+        time.sleep(0.01)
+    return started, time.monotonic()
+
+
+def test_jobs_that_share_a_training_are_not_done_at_the_same_time(tmp_path: Path) -> None:
+    jobs = [("a", 0), ("a", 1), ("b", 0)]
+    times = dict(outcomes(partial(note_times, tmp_path), jobs, 2, shared=lambda job: job[0]))
+    assert sorted(times) == jobs
+    assert times["b", 0][0] < times["a", 1][0]
 
 
 def test_one_process_is_this_one_keeps_the_order_and_ends_with_the_first_failure() -> None:
@@ -92,9 +115,21 @@ def test_a_process_that_dies_while_it_is_idle_is_replaced() -> None:
         (process,) = active_children()
         process.kill()
         # The pool learns of it in a thread of its own.
-        while not workers.idle[0]._broken:
+        while not workers.idle[0].pool._broken:
             time.sleep(0.01)
         assert workers.result(workers.start(refuse_three, 2)) == 2
     finally:
         workers.shutdown()
     assert active_children() == []
+
+
+def test_what_a_job_reports_is_told_with_its_name_wherever_it_is_done() -> None:
+    for jobs in ([5], [5, 7]):
+        told: list[tuple[int, str, int, int]] = []
+        done = list(outcomes(count_up, jobs, len(jobs), on_report=lambda *words: told.append(words)))  # noqa: B023
+        assert len(done) == len(jobs)
+        for job in jobs:
+            steps = [words[1:] for words in told if words[0] == job and words[1] != STARTING]
+            assert steps[0] == ("counting", 1, 3)
+            assert steps == sorted(steps)
+            assert len(steps) >= 2

@@ -9,12 +9,13 @@ from tests.experiments.suites import SMALL, record_for, save, write_suite
 from thetarbm_cli import storage
 from thetarbm_cli.data.prepare import prepared_checksum
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.execution.plan import PlannedRun, choose_cells, make_plan
+from thetarbm_cli.experiments.execution.plan import PlannedRun, choose_cells, make_plan, suite_status
 from thetarbm_cli.experiments.runs.settings import run_id
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.experiments.suite_file import shipped_path
+from thetarbm_cli.outputs import SuiteCell
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_equal_settings_are_one_run_with_all_its_measures(tmp_path: Path, cells:
         ("theta/sparsity=0.3",),
         ("theta/sparsity=0.1",),
     ]
-    assert [run.with_gamma for run in runs] == [True, True, False, False]
+    assert ["gamma" in run.measures for run in runs] == [True, True, False, False]
     assert all((run.state, run.reason) == ("missing", "never run") for run in runs)
 
 
@@ -55,8 +56,10 @@ def test_names_choose_experiments_cells_and_patterns(cells: list[Cell]) -> None:
     assert [cell.name for cell in choose_cells(cells, ["theta"])] == ["theta/sparsity=0.3", "theta/sparsity=0.1"]
     assert [cell.name for cell in choose_cells(cells, ["rbm/sparsity=0.1"])] == ["rbm/sparsity=0.1"]
     assert [cell.name for cell in choose_cells(cells, ["*=0.3"])] == ["rbm/sparsity=0.3", "theta/sparsity=0.3"]
-    with pytest.raises(InputError, match=r"no experiment, cell or table 'thta'; it has rbm, theta, again"):
-        choose_cells(cells, ["rbm", "thta"])
+    with pytest.raises(InputError, match="'xyz'; it has rbm, theta, again"):
+        choose_cells(cells, ["rbm", "xyz"])
+    with pytest.raises(InputError, match=r"'theta/sparsity=0.35'; did you mean theta/sparsity=0.3\?"):
+        choose_cells(cells, ["theta/sparsity=0.35"])
 
 
 def test_a_table_names_all_of_its_cells() -> None:
@@ -154,9 +157,12 @@ def test_running_and_cut_off_runs_are_recognised(tmp_path: Path, cells: list[Cel
     store = RunStore(tmp_path)
     names = [run_id(cell.settings(), {"train": checksum, "test": checksum}, 0) for cell in cells[2:4]]
     storage.write_text(store.checkpoint_path(names[1]), "")
+    suite = load_suite(write_suite(tmp_path))
     with store.locked(names[0]):
         runs = plan(tmp_path, cells[2:4], small_data)
+        status = suite_status(context_of(small_data, tmp_path), tmp_path, suite, ["theta"], "tiny")
     assert [run.run for run in runs] == names
+    assert [(each.state, each.reason) for each in status] == [(run.state, run.reason) for run in runs]
     assert [(run.state, run.reason) for run in runs] == [
         ("running", "another process works on it"),
         ("missing", "cut off: goes on from its checkpoint"),
@@ -169,3 +175,28 @@ def test_records_of_another_source_are_no_runs_of_this_one(tmp_path: Path, cells
     assert named(plan(tmp_path, cells), "theta/sparsity=0.3").reason == "never run"
     official = load_suite(write_suite(tmp_path)).cells("tiny", "official")
     assert named(plan(tmp_path, official), "theta/sparsity=0.3").state == "done"
+
+
+def test_status_asks_models_only_where_records_do_not_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = load_suite(write_suite(tmp_path))
+    context = context_of(tmp_path / "nowhere", tmp_path)
+    numbers = {"test_error_percent": 5.0, "gamma_train": 0.5, "gamma_test": 0.5}
+    checks: list[str] = []
+
+    def status() -> list[SuiteCell]:
+        return suite_status(context, tmp_path, suite, profile="tiny", check=lambda: checks.append("checked"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Cell, "settings", lambda cell: pytest.fail("a model is asked"))
+        assert {each.reason for each in status()} == {"never run"}
+    for count, cell in enumerate(suite.cells("tiny")):
+        found = status()
+        assert [each.state for each in found if each.cell == cell.name] == (["done"] if count == 4 else ["missing"])
+        save(tmp_path, record_for(cell, **numbers))
+    checks.clear()
+    monkeypatch.setattr(Cell, "settings", lambda cell: pytest.fail("a model is asked"))
+    assert {each.state for each in status()} == {"done"}
+    assert checks == []
+    monkeypatch.undo()
+    with context.store.locked(RunStore(tmp_path).identifiers()[0]):
+        assert "running" in {each.state for each in status()}

@@ -53,16 +53,6 @@ def test_mnist_goes_with_the_official_mnist_rot(small_data: Path, monkeypatch: p
     assert asked == [("mnist-rot", "official"), ("mnist", "generated")]
 
 
-def test_data_without_validation_images_says_so(small_data: Path, tmp_path: Path) -> None:
-    images, labels = parts_of(small_data)["train"]
-    own = tmp_path / "own.npz"
-    np.savez(own, images=images, labels=labels, split=np.arange(len(labels)) % 2 * 2)
-    data = load_data(tmp_path, DataSettings(source=str(own)))
-    assert len(data.train()[1]) == len(data.test()[1]) == 150
-    with pytest.raises(InputError, match="no valid images"):
-        data.valid()
-
-
 def test_record_names_the_file_but_not_its_folder(small_data: Path, tmp_path: Path) -> None:
     images, labels = parts_of(small_data)["train"]
     own = tmp_path / "secret folder" / "own.npz"

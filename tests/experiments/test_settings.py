@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from typing import Any
@@ -9,19 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.experiments.runs import MODELS
+from tests.experiments.suites import record_for
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs import settings as settings_module
 from thetarbm_cli.experiments.runs.settings import (
     ALGORITHM,
+    BASELINE,
     DataSettings,
     Perturbation,
     RunSettings,
+    SVMSettings,
+    as_recorded,
     parse_assignments,
     resolve,
     run_id,
+    section_settings,
 )
-from thetarbm_cli.models import model_class
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.models import RBM, model_class
+from thetarbm_cli.models.base import estimator, parameter
 from thetarbm_cli.registry import MODELS as REGISTRY
+from thetarbm_cli.registry import ModelEntry
 
 CHECKSUMS = {"train": "a" * 64, "test": "b" * 64}
 DATA_FIELDS = {"train": 7, "valid": 7, "test": 7}
@@ -45,26 +54,75 @@ def other(value: Any) -> Any:
     raise AssertionError(value)
 
 
-# An id holds only what differs from a default. So a run made under an old default would be taken for one
-# under the new default, unless the version of the algorithm tells them apart.
-PINNED = {
-    "rbm": "1-b476cb02a8d5",
-    "orbm": "1-87e0cb6c3837",
-    "tirbm": "1-53eef8a99027",
-    "theta": "1-99a05ccc3a91",
-    "pixels": "1-44136fa355b3",
-    "aligned-pixels": "1-5d777f3f3efd",
-}
+def with_default(monkeypatch: pytest.MonkeyPatch, model: str, name: str, value: Any) -> None:
+    """Change a default in the signature of a model."""
+    declared = dict(model_class(model).declared)
+    declared[name] = dataclasses.replace(declared[name], default=value)
+    monkeypatch.setattr(model_class(model), "declared", declared)
 
 
-@pytest.mark.parametrize("model", MODELS)
-def test_changing_a_default_needs_a_new_algorithm(model: str) -> None:
-    text = json.dumps(model_class(model).default_settings(), sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-    assert f"{ALGORITHM}-{digest}" == PINNED[model], (
-        f"the defaults of {model} have changed: raise ALGORITHM, then pin the new hash; "
-        "a new setting whose default is what was done before needs the hash alone"
-    )
+@pytest.mark.parametrize("model", REGISTRY.own)
+def test_defaults_are_the_baseline_but_for_those_that_are_said_to_have_changed(model: str) -> None:
+    # A changed default is noted in CHANGED_DEFAULTS; a new setting goes into the baseline with what was done before.
+    defaults, frozen = model_class(model).default_settings(), BASELINE["parameters"]
+    assert defaults.keys() <= frozen.keys()
+    changed = {name: value for name, value in defaults.items() if value != frozen[name]}
+    assert changed == settings_module.CHANGED_DEFAULTS.get(model, {})
+
+
+def test_baseline_has_every_setting_that_is_none_of_a_model() -> None:
+    named = {f"{section}.{name}" for section in ("data", "perturbation", "svm") for name in BASELINE[section]}
+    assert named == section_settings().keys() - {"perturbation.n", "perturbation.p", "perturbation.scope"}
+
+
+def test_a_changed_default_changes_no_id_of_the_same_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    as_before, explicit = resolve("theta"), resolve("theta", parameters={"learning_rate": 0.5})
+    before = [(identity(each), each.complete_parameters) for each in (as_before, explicit)]
+    with_default(monkeypatch, "theta", "learning_rate", 0.5)
+    # What is recorded stays what it was, and what the new default makes is the run of the same explicit settings.
+    assert resolve("theta") == explicit
+    assert [(identity(each), each.complete_parameters) for each in (as_before, explicit)] == before
+    assert resolve("theta", parameters={"learning_rate": 0.01}) == as_before
+
+
+def test_other_settings_are_hashed_against_the_baseline_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, explicit = RunSettings(model="theta"), RunSettings(model="theta", svm=SVMSettings(C=3.0))
+    assert "svm" not in plain.canonical()
+    monkeypatch.setitem(BASELINE["svm"], "C", 3.0)
+    assert plain.canonical()["svm"] == {"C": 10.0}
+    assert "svm" not in explicit.canonical()
+
+
+def test_settings_that_an_old_record_does_not_say_are_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BASELINE["svm"], "C", 3.0)
+    old = RunSettings.model_validate(as_recorded({"model": "theta", "data": {"train": 7}}))
+    assert old == RunSettings(model="theta", data=DataSettings(train=7), svm=SVMSettings(C=3.0))
+
+
+def test_a_cell_and_a_list_know_a_changed_default_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = load_suite().cells("tiny")[0]
+    old = record_for(cell)
+    assert cell.fits(old)
+    assert "whiten" not in old.settings.differing_parameters
+    with_default(monkeypatch, cell.model, "whiten", True)
+    monkeypatch.setitem(settings_module.CHANGED_DEFAULTS, cell.model, {"whiten": True})
+    new = record_for(cell)
+    assert (cell.fits(old), cell.fits(new)) == (False, True)
+    assert old.settings.differing_parameters["whiten"] is False
+    assert "whiten" not in new.settings.differing_parameters
+
+
+@estimator
+class PlugIn(RBM):
+    hidden: int = parameter(default=7, least=1, about="Units.", kw_only=False)
+
+
+def test_what_a_plug_in_declares_is_its_own_and_what_it_inherits_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REGISTRY.own, "mine", ModelEntry("mine", f"{__name__}:PlugIn", "mine"))
+    with_default(monkeypatch, "mine", "learning_rate", 0.5)
+    recorded = RunSettings(model="mine").complete_parameters
+    assert (recorded["hidden"], recorded["learning_rate"]) == (7, 0.01)
+    assert resolve("mine").parameters == {"learning_rate": 0.5}
 
 
 def test_paper_profile_is_the_defaults() -> None:
@@ -106,6 +164,18 @@ def test_model_data_perturbation_seed_and_algorithm_change_the_id(monkeypatch: p
         RunSettings(model="theta", perturbation=Perturbation(n=n, p=p, scope=scope))  # type: ignore[arg-type]
         for n, p, scope in [(1, 0.1, "train"), (2, 0.1, "train"), (1, 0.2, "train"), (1, 0.1, "rbm"), (1, 0.1, "all")]
     ]
+    variants += [
+        RunSettings(model="theta", perturbation=Perturbation(n=1, p=0.1, **{name: value}))  # type: ignore[arg-type]
+        for name, value in (("draws", "one"), ("overflow", "clip"))
+    ]
+    variants += [
+        *(
+            RunSettings(model="theta", svm=SVMSettings(**each))
+            for each in ({"scaled": True}, {"C": 1}, {"gamma": 0.05})
+        ),
+        *(RunSettings(model="theta", data=DataSettings(protocol=name)) for name in ("choice", "final")),
+        RunSettings(model="theta", features="states"),
+    ]
     ids = [identity(variant) for variant in variants]
     ids += [
         identity(plain, seed=1),
@@ -118,7 +188,12 @@ def test_model_data_perturbation_seed_and_algorithm_change_the_id(monkeypatch: p
 
 
 def test_an_option_that_is_as_by_default_changes_no_id() -> None:
-    explicit = RunSettings(model="theta", parameters=model_class("theta").default_settings())
+    explicit = RunSettings(
+        model="theta",
+        parameters=model_class("theta").default_settings(),
+        svm=SVMSettings(C=10, gamma=0.02),
+        data=DataSettings(protocol="paper"),
+    )
     assert identity(explicit) == identity(RunSettings(model="theta"))
 
 
@@ -169,6 +244,8 @@ def test_assignments_are_json_or_plain_words() -> None:
             "hidden=8",
             "data.train=50",
             "perturbation.p=0.1",
+            "svm.scaled=true",
+            "features=states",
         )
     )
     assert assigned.parameters == {
@@ -182,6 +259,7 @@ def test_assignments_are_json_or_plain_words() -> None:
     }
     assert assigned.data == {"train": 50}
     assert assigned.perturbation == {"p": 0.1}
+    assert (assigned.svm, assigned.run) == ({"scaled": True}, {"features": "states"})
 
 
 @pytest.mark.parametrize("pair", ["hidden", "=5", ""])
@@ -208,8 +286,11 @@ def test_number_that_is_not_finite_is_refused(text: str) -> None:
         ("theta", {"data": {"train": 0}}, "setting data.train: .* greater than or equal to 1 .*0"),
         ("theta", {"data": {"protocol": "cheat"}}, "setting data.protocol: .*'cheat'"),
         ("theta", {"svm": {"C": 0}}, "setting svm.C: .*greater than 0"),
-        ("theta", {"svm": {"width": 1}}, "setting svm.width: .*not permitted"),
-        ("theta", {"data": {"size": 28}}, "setting data.size: .*not permitted"),
+        ("theta", {"svm": {"width": 1}}, "no setting svm.width"),
+        ("theta", {"svm": {"scaled": "yes"}}, "setting svm.scaled: .*boolean"),
+        ("theta", {"features": "spikes"}, "setting features: .*'spikes'"),
+        ("pixels", {"features": "states"}, "model pixels has no hidden units"),
+        ("theta", {"data": {"size": 28}}, "no setting data.size"),
         ("theta", {"perturbation": {"n": 1}}, "setting perturbation.p: field required"),
         ("theta", {"perturbation": {"n": 1, "p": 1.0}}, "setting perturbation.p: .*less than 1"),
         ("theta", {"perturbation": {"n": 1, "p": 0.5, "scope": "test"}}, "setting perturbation.scope: .*'test'"),

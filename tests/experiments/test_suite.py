@@ -11,7 +11,7 @@ import yaml
 from tests.experiments.suites import SMALL, write_suite
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments import suite_file as suitefile
-from thetarbm_cli.experiments.runs.settings import resolve
+from thetarbm_cli.experiments.runs.settings import Perturbation, SVMSettings, resolve
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.models import model_class
@@ -63,22 +63,37 @@ def test_declared_cells_resolve_and_have_the_papers_numbers(profile: str) -> Non
 
 def test_the_suite_has_every_cell_of_the_paper() -> None:
     counts = {table: sum(table in cell.tables for cell in SHIPPED.cells()) for table in ("1", "2", "3", "mnist")}
-    assert counts == {"1": 14, "2": 12, "3": 16, "mnist": 2}
+    assert counts == {"1": 15, "2": 12, "3": 16, "mnist": 2}
     requested = [cell for cell in SHIPPED.cells() if cell.on_request]
     assert {cell.experiment for cell in requested if not cell.tables} == {"tirbm-reference"}
-    assert {table for cell in requested for table in cell.tables} == {"fashion", "choice", "beyond"}
+    assert {cell.experiment for cell in requested if "1" in cell.tables} == {"augmented"}
+    beside = {"making", "draws", "fashion", "choice", "beyond", "invariance"}
+    assert {table for cell in requested if "1" not in cell.tables for table in cell.tables} == beside
     assert all(cell.perturbation == {**cell.at, "scope": "train"} for cell in SHIPPED.cells() if "3" in cell.tables)
 
 
 def test_another_data_set_has_the_same_cells_on_request() -> None:
     """The cells of Table 1, with the same settings but for the data, and nothing published."""
     cells = [cell for cell in SHIPPED.cells() if "fashion" in cell.tables]
-    models = [cell for cell in SHIPPED.cells() if "1" in cell.tables]
+    models = [cell for cell in SHIPPED.cells() if "1" in cell.tables and not cell.on_request]
     assert [(cell.model, cell.at, cell.parameters) for cell in cells] == [
         (cell.model, cell.at, cell.parameters) for cell in models
     ]
     assert all(cell.on_request and cell.seeds == 1 and not cell.published for cell in cells)
     assert {cell.tested_on for cell in cells} == {"fashion-rot"}
+
+
+@pytest.mark.parametrize(("table", "seeds"), [("making", 3), ("draws", 1)])
+def test_data_is_compared_on_the_models_of_table_2(table: str, seeds: int) -> None:
+    cells = [cell for cell in SHIPPED.cells(source="official") if table in cell.tables]
+    models = [(cell.model, cell.parameters) for cell in SHIPPED.cells() if "2" in cell.tables]
+    assert list(dict.fromkeys(repr((cell.model, cell.parameters)) for cell in cells)) == list(map(repr, models))
+    assert all(cell.on_request and cell.seeds == seeds and cell.compares_data for cell in cells)
+    if table == "making":
+        # What is an axis, no option replaces.
+        assert {cell.data["source"] for cell in cells} == {"generated", "bilinear"}
+    else:
+        assert {cell.data["seed"] for cell in cells} == {0, 1, 2}
 
 
 def test_nothing_is_chosen_on_the_test_images() -> None:
@@ -141,6 +156,20 @@ def test_a_user_adds_an_experiment_by_adding_yaml(tmp_path: Path) -> None:
     assert cells[-1].settings().parameters == {"floor": 0.1, "tensor": "full", "hidden": 20, "epochs": 3}
 
 
+def test_settings_of_a_run_are_axes_too(tmp_path: Path) -> None:
+    more = SMALL + (
+        "  - name: readings\n    label: readings\n    model: theta\n    perturbation: {n: 1, p: 0.1}\n"
+        "    svm: {C: 1}\n    grid: {features: [probabilities, states], svm.scaled: [true], draws: [one]}\n"
+    )
+    first, second = (
+        c.settings() for c in load_suite(write_suite(tmp_path, more)).cells() if c.experiment == "readings"
+    )
+    assert (first.features, second.features) == ("probabilities", "states")
+    assert second.svm == SVMSettings(C=1, scaled=True)
+    assert second.perturbation == Perturbation(n=1, p=0.1, draws="one")
+    assert second.parameters == {}
+
+
 PROBLEMS = {
     "unknown key": ("title: small", "title: small\ncolour: red", "3:1: colour: unknown key"),
     "unknown key inside": (
@@ -151,6 +180,8 @@ PROBLEMS = {
     "wrong type": ("seeds: 1\n", "seeds: one\n", "profiles.tiny.seeds: input should be a valid integer"),
     "impossible value": ("0.1746", "1.746", "published[0].gamma_train: input should be less than or equal to 1"),
     "unknown model": ("model: theta", "model: thta", "experiments[1].model: unknown model 'thta': did you mean theta?"),
+    "unknown table": ('tables: ["1"]', "tables: [speed]", "experiments[1].tables[0]: no table 'speed'"),
+    "table of the paper": ("title: small", "title: small\ntables: {table1: {title: t}}", "'table1' is taken"),
     "missing key": ("    label: RBM\n", "", "experiments[0].label: field required"),
     "duplicate name": ("name: again", "name: rbm", "experiments[2].name: the name 'rbm' is taken by experiments[0]"),
     "duplicate key": ("    model: theta\n", "    model: theta\n    model: rbm\n", "model: 'model' is there twice"),

@@ -68,6 +68,6 @@ def test_who_waited_for_the_checks_of_another_does_not_repeat_them(
     wanted = Theory(rotations=4, size=12)
     reasons = iter(["never run", ""])
     monkeypatch.setattr(theory, "why_due", lambda results, theory: next(reasons))
-    monkeypatch.setattr(theory, "_check", lambda results, theory: pytest.fail("they are made twice"))
+    monkeypatch.setattr("thetarbm_cli.measures.theory.verify", lambda *_, **__: pytest.fail("they are made twice"))
     row = progress.do_theory(tmp_path, wanted, lambda reason: None)
     assert row.state == "done"

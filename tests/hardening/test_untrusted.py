@@ -33,25 +33,6 @@ def train_on(thetarbm: Command, path: Path) -> Any:
 # -- a user's .npz -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("arrays", "words"),
-    [
-        ({"images": BYTES[:, :3, :3]}, "3×3"),
-        ({"labels": LABELS * 0}, "class 0"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_wrong_images_are_refused_before_anything_is_written(
-    thetarbm: Command, tmp_path: Path, arrays: dict[str, np.ndarray], words: str
-) -> None:
-    path = tmp_path / "mine.npz"
-    np.savez(path, **{"images": BYTES, "labels": LABELS, **arrays})
-    outcome = train_on(thetarbm, path)
-    outcome.assert_refused(str(path), words)
-    assert outcome.err.count("\n") == 1
-    assert not (tmp_path / "results").exists()
-
-
 def test_pickled_objects_are_refused_and_not_executed(thetarbm: Command, tmp_path: Path) -> None:
     path, trap = tmp_path / "mine.npz", tmp_path / "executed"
     np.savez(path, images=BYTES, labels=np.array([Trap(trap)] * 40, dtype=object))

@@ -16,6 +16,7 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import (
     _ARCTANGENT,
     BINNINGS,
+    BORDERS,
     OPERATORS,
     WEIGHTINGS,
     DirectionCounter,
@@ -27,17 +28,18 @@ FLAT = 1e-12
 ALL = list(itertools.product(OPERATORS, WEIGHTINGS, BINNINGS))
 
 
-def naive_gradient(image, operator, scale):
+def naive_gradient(image, operator, scale, border="repeated"):
+    mode = {"repeated": "nearest", "mirrored": "reflect"}[border]
     if operator == "gaussian":
         right, down = (
-            ndimage.gaussian_filter(image, scale, order=order, mode="nearest", radius=math.ceil(4 * scale))
+            ndimage.gaussian_filter(image, scale, order=order, mode=mode, radius=math.ceil(4 * scale))
             for order in ((0, 1), (1, 0))
         )
         return right, down
     if operator == "sobel":
-        right, down = (ndimage.sobel(image, axis=axis, mode="nearest") / 8 for axis in (1, 0))
+        right, down = (ndimage.sobel(image, axis=axis, mode=mode) / 8 for axis in (1, 0))
         return right, down
-    padded = np.pad(image, 1, mode="edge")
+    padded = np.pad(image, 1, mode={"repeated": "edge", "mirrored": "symmetric"}[border])
     return (padded[1:-1, 2:] - padded[1:-1, :-2]) / 2, (padded[2:, 1:-1] - padded[:-2, 1:-1]) / 2
 
 
@@ -49,7 +51,7 @@ def naive_histogram(image, estimator):
         while bins < 36:
             bins += S
     votes = [0.0] * bins
-    right, down = naive_gradient(image.astype(np.float64), estimator.operator, estimator.scale)
+    right, down = naive_gradient(image.astype(np.float64), estimator.operator, estimator.scale, estimator.border)
     for dx, dy in zip(right.ravel(), down.ravel(), strict=True):
         magnitude = math.hypot(dx, dy)
         if magnitude < 1e-6:
@@ -87,6 +89,17 @@ def test_histogram_equals_a_loop_over_the_pixels(operator, weighting, binning):
         np.testing.assert_allclose(histogram, expected, rtol=2e-4, atol=2e-4 * expected.max())
         assert indices.dtype == np.int64
         np.testing.assert_array_equal(indices, histogram.argmax(axis=1))
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+@pytest.mark.parametrize("scale", [1.0, 6.0])
+def test_mirrored_borders_equal_a_loop_over_the_pixels(operator, scale):
+    # Wider than the image is, the Gaussian sees it mirrored more than once.
+    images = np.random.default_rng(4).random((2, 11, 11), dtype=np.float32)
+    mirrored, repeated = (OrientationEstimator(9, operator, scale, border=border) for border in BORDERS[::-1])
+    expected = np.array([naive_histogram(image, mirrored) for image in images])
+    np.testing.assert_allclose(mirrored.histogram(images), expected, rtol=2e-4, atol=2e-4 * expected.max())
+    assert np.array_equal(mirrored.histogram(images), repeated.histogram(images)) == (operator != "gaussian")
 
 
 @pytest.mark.parametrize("binning", BINNINGS)

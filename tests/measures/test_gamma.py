@@ -243,16 +243,3 @@ def test_shapes_must_fit():
         accumulator.add(original, [])
     with pytest.raises(InputError, match="rotated images have features of the shape"):
         accumulator.add(original, rotated[:, :10])
-
-
-def test_the_gamma_score_does_not_mix_devices(device):
-    features = np.random.default_rng(2).random((5, 30, 4), dtype=np.float32)
-    scores = []
-    for backend, place in ((None, np.asarray), (device, device.asarray)):
-        accumulator = GammaAccumulator(4, backend)
-        for rows in (slice(0, 20), slice(20, 30)):
-            accumulator.add(place(features[0, rows]), [place(copy[rows]) for copy in features[1:]])
-        scores.append(accumulator.result())
-    np.testing.assert_array_equal(scores[0].per_unit, scores[1].per_unit)
-    assert (scores[0].mean, scores[0].bounded) == (scores[1].mean, scores[1].bounded)
-    assert isinstance(scores[1].per_unit, np.ndarray)

@@ -6,12 +6,12 @@ from scipy.spatial.distance import cdist
 from sklearn.svm import SVC
 
 from tests.measures.digits import digits, sigmoid_features
-from thetarbm_cli.backend import NumpyBackend
+from thetarbm_cli.backend import Backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.measures import svm
 from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search, vote
 
-BACKEND = NumpyBackend()
+BACKEND = Backend()
 TRAIN, TEST = 1200, 4000
 C_VALUES = [0.5, 10.0, 200.0]
 GAMMA_VALUES = [0.002, 0.02, 0.2]
@@ -226,8 +226,18 @@ def test_settings_must_be_positive(value):
         RBFClassifier(C=value)
     with pytest.raises(InputError, match=r"gamma is .*positive"):
         RBFClassifier(gamma=value)
-    with pytest.raises(InputError, match=r"cache_megabytes is .*positive"):
-        RBFClassifier(cache_megabytes=value)
+
+
+@pytest.mark.parametrize("gamma", [1250.0, 2500.0])
+def test_kernel_that_is_the_identity_leaves_a_guess(gamma):
+    # As where "σ = 0.02" is read as 1/(2σ²) or 1/σ²: no image is near another one.
+    generator = np.random.default_rng(2)
+    labels = generator.integers(0, 3, size=90)
+    train, test = (generator.random((90, 20), dtype=np.float32) for _ in range(2))
+    classifier = RBFClassifier(C=10.0, gamma=gamma).fit(train, labels)
+    np.testing.assert_array_equal(classifier.predict(train), labels)
+    assert len(set(classifier.predict(test))) == 1
+    np.testing.assert_array_equal(classifier.predict(test), SVC(C=10.0, gamma=gamma).fit(train, labels).predict(test))
 
 
 def test_decisions_of_an_image_that_is_seen_in_several_ways_are_added_up():

@@ -99,12 +99,21 @@ class NaiveTrainer:
         seed, size = self.settings["random_state"], self.settings["batch_size"]
         order = generator_of(seed, "order", epoch).permutation(len(inputs))
         random = generator_of(seed, "sampling", epoch)
+        errors = []
         for first in range(0, len(inputs), size):
             rows = order[first : first + size]
+            if self.settings["drop_last"] and len(rows) < min(size, len(inputs)):
+                break
             if index is not None:
                 rows = np.array(sorted(rows, key=lambda row: index[row]))
             groups = [0 if index is None else int(index[row]) for row in rows]
+            if "sigma" in parameters:
+                for x in inputs[rows]:
+                    expected = self.mean(parameters, self.hidden_probabilities(parameters, x, 0), 0)
+                    errors.append(np.mean((x - expected) ** 2))
             self.update(parameters, increments, inputs[rows], groups, epoch, random)
+        if "sigma" in parameters:
+            parameters["sigma"][...] = 0.99 * parameters["sigma"] + 0.01 * np.sqrt(np.mean(errors))
 
     def update(
         self,
@@ -170,7 +179,13 @@ class NaiveTrainer:
         slope = self.settings["sparsity_form"] == "bias+weights"
         for i, s in enumerate(groups):
             up = positive[i]
-            if slope:
+            if slope and self.settings.get("sparsity_slope") == "each":
+                # The weights see each turn's own slope, every bias of a unit the sum of them.
+                slopes = up * (1 - up)
+                self.add_outer(total["weights"], pull * slopes / count, self.seen(parameters, data[i], s), s)
+                for k in range(len(up)):
+                    total["hidden_bias"][k] += pull * sum(slopes) / count
+            elif slope:
                 # ∂ Σ_k p_k / ∂ drive_k = p_k (1 - Σ_l p_l)
                 up = up + pull * up * (1 - up.sum(axis=0))
             for x, hidden, sign in ((data[i], up, 1), (model[i], negative[i], -1)):

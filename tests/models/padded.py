@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from thetarbm_cli.models import AlignedPixels, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models import AlignedPixels, AugmentedRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.base import Images, Model, RotatingModel
 
 
@@ -37,4 +37,8 @@ class PaddedThetaRBM(Padded, ThetaRBM):
 
 
 class PaddedAlignedPixels(Padded, AlignedPixels):
+    pass
+
+
+class PaddedAugmentedRBM(Padded, AugmentedRBM):
     pass

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models import RBM, AugmentedRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 
 MODELS: dict[str, tuple[type[RBM], dict[str, Any]]] = {
     "rbm": (RBM, {}),
     "orbm": (OrientedRBM, {}),
+    "augmented": (AugmentedRBM, {"rotations": 3}),
     "tirbm": (TransformInvariantRBM, {}),
     "theta-tied": (ThetaRBM, {"tensor": "tied"}),
     "theta-full": (ThetaRBM, {"tensor": "full"}),

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from skimage.transform import rotate
-from sklearn.exceptions import NotFittedError
 
 from thetarbm_cli.models.base import OrientedModel
 from thetarbm_cli.models.controls import AlignedPixels, Pixels
@@ -28,14 +27,6 @@ def test_aligned_pixels_are_the_images_turned_back(digits: Digits) -> None:
     for image, s, result in zip(images, index, aligned, strict=True):
         turned = rotate(image.reshape(28, 28).astype(np.float64), -40 * s, order=1)
         np.testing.assert_allclose(result, turned.ravel(), rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("control", [Pixels, AlignedPixels])
-def test_controls_need_to_know_the_width_first(control: type[Pixels], digits: Digits) -> None:
-    with pytest.raises(NotFittedError):
-        control().transform(digits[0][:3])
-    with pytest.raises(ValueError, match="784 features"):
-        control().fit(digits[0][:3]).transform(np.zeros((3, 16)))
 
 
 def test_aligned_pixels_take_the_orientations_that_are_given(digits: Digits) -> None:

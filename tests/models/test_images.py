@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.models.small import MODELS, small
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
+from thetarbm_cli.imaging.whiten import Whitener
 from thetarbm_cli.models import RBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.base import OrientedModel
 
@@ -184,12 +185,24 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
         (RBM, {"random_state": -1}, "a seed must be 0 or above, not -1"),
         (RBM, {"backend": "torch"}, "unknown backend 'torch'"),
         (TransformInvariantRBM, {"rotations": 0}, "rotations must be 1 to 360, not 0"),
+        (TransformInvariantRBM, {"rotations": 361}, "rotations must be 1 to 360, not 361"),
         (TransformInvariantRBM, {"rotation": "cubic"}, "rotation must be one of .*, not 'cubic'"),
         (
             OrientedRBM,
             {"orientation_operator": "x"},
             "operator must be one of gaussian, central, sobel, not 'x'",
         ),
+        (OrientedRBM, {"turn": "around"}, "turn must be one of back, forth, not 'around'"),
+        (
+            TransformInvariantRBM,
+            {"sparsity_slope": "each"},
+            r"sparsity_slope='each' needs sparsity_form='bias\+weights'",
+        ),
+        (TransformInvariantRBM, {"angles": "wedge", "rotation": "permutation"}, "a wedge of angles has no exact perm"),
+        (TransformInvariantRBM, {"angles": "wedge", "rotations": 25}, "25 rotations in steps of 15° are more than"),
+        (ThetaRBM, {"whiten": True, "visible": "bernoulli"}, "whitened images are no probabilities: use visible="),
+        (RBM, {"whiten": True, "standardise": True}, "whitening takes the place of standardising"),
+        (LocalThetaRBM, {"whiten": True}, "the local θ-RBM sees fields, which whiten does not prepare"),
         (ThetaRBM, {"tensor": "both"}, "tensor must be one of tied, full, not 'both'"),
         (ThetaRBM, {"initial": "x"}, "initial must be one of rotated, independent, not 'x'"),
         (ThetaRBM, {"initial": "independent"}, "independent initial slices need tensor='full'"),
@@ -268,3 +281,29 @@ def test_smoothing_is_a_gaussian_around_the_circle() -> None:
     ]
     np.testing.assert_allclose(smooth, expected, rtol=1e-4)
     np.testing.assert_allclose(smooth.sum(axis=1), plain.sum(axis=1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["rbm", *IMAGE_MODELS])
+def test_whitening_precedes_the_machine(name: str) -> None:
+    """A machine that whitens is one that does not, on whitened images; O-RBMs align before, θ-RBMs after."""
+    images, others = pictures(60), pictures(40)[::-1] ** 2
+    whitening = small(name, whiten=True, initial_scale=0.1).fit(images)
+    plain = small(name, standardise=False, initial_scale=0.1)
+    index, given = None, None
+    if isinstance(whitening, OrientedModel):
+        index, given = (whitening.orientation_estimator()(each) for each in (images, others))
+    before, after = images, others
+    if isinstance(whitening, OrientedRBM):
+        before, after = whitening.aligned(images), whitening.aligned(others)
+        index, given = np.zeros(60, dtype=np.int64), np.zeros(40, dtype=np.int64)
+    whitener = Whitener().fit(before)
+    plain.fit(whitener.transform(before), orientations=index)
+    assert np.array_equal(whitening.weights_, plain.weights_)
+    expected = plain.transform(whitener.transform(after), orientations=given)
+    np.testing.assert_allclose(whitening.transform(others), expected, rtol=0, atol=1e-6)
+    rebuilt = whitener.inverse(plain.reconstruct(whitener.transform(after), orientations=given), others)
+    np.testing.assert_allclose(whitening.reconstruct(others), rebuilt, rtol=0, atol=1e-4)
+    copy = small(name, whiten=True, initial_scale=0.1).load_arrays(whitening.to_arrays())
+    for method in ("transform", "reconstruct", "free_energy"):
+        assert np.array_equal(getattr(copy, method)(others), getattr(whitening, method)(others))
+    assert np.array_equal(copy.sample(2, gibbs_steps=2), whitening.sample(2, gibbs_steps=2))

@@ -70,6 +70,7 @@ def correlations(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(first, second, strict=True)])
 
 
+@pytest.mark.no_device("the same numbers as here: test_device.py")
 @pytest.mark.parametrize("visible", ["gaussian", "bernoulli"])
 @pytest.mark.parametrize("name", MODELS)
 def test_reconstructions_look_like_the_images(name: str, visible: str, digits: Digits) -> None:
@@ -85,6 +86,7 @@ def test_reconstructions_look_like_the_images(name: str, visible: str, digits: D
     assert abs(model.reconstruct(images).mean() - model_images.mean()) < 0.05
 
 
+@pytest.mark.no_device("the same numbers as here: test_device.py")
 @pytest.mark.parametrize("name", MODELS)
 def test_energies_are_lower_for_digits_than_for_noise(name: str, digits: Digits) -> None:
     images = digits[0][:400]

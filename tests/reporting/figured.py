@@ -51,7 +51,7 @@ def records(cells: list[Cell], seeds: int = SEEDS) -> list[RunRecord]:
             known = made.get(record.run)
             metrics = {**_metrics(cell, seed), **(metrics_of(known) if known else {})}
             if cell.model == "orbm":
-                metrics["unaligned"] = _metrics(cell, seed, aligned=False)
+                metrics.setdefault("unaligned", _metrics(cell, seed, aligned=False))
             if cell.offsets:
                 metrics["gamma_offsets"] = _offsets(cell, seed)
                 if cell.model == "orbm":

@@ -13,6 +13,7 @@ from thetarbm_cli.reporting.frame import Numbers, collect
 
 SUITE = load_suite(shipped_path(), check_settings=False)
 ALL = SUITE.cells(in_tables=True)
+COMPARED = [cell for cell in ALL if cell.compares_data]
 CELLS = [cell for cell in ALL if cell.tested_on == "mnist-rot" and not cell.on_request]
 BEYOND = [cell for cell in ALL if {"choice", "beyond"} & set(cell.tables)]
 FASHION = [cell for cell in ALL if cell.tested_on == "fashion-rot"]
@@ -59,7 +60,8 @@ def fashion_numbers(choose: Choose = as_published, seeds: int = 1) -> Numbers:
 
 def numbers_of(table: str) -> Numbers:
     """Numbers for a table by its name."""
-    if table in ("choice", "beyond"):
-        (only,) = collect(BEYOND, records(cells=BEYOND))
+    on_request = {"choice": BEYOND, "beyond": BEYOND, "making": COMPARED, "draws": COMPARED}
+    if table in on_request:
+        (only,) = collect(on_request[table], records(cells=on_request[table]))
         return only
     return fashion_numbers() if table == "fashion" else numbers()

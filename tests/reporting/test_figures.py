@@ -132,12 +132,6 @@ def test_without_weights_the_reason_names_the_commands(context: FigureContext, n
     assert ("--model rbm" in str(raised.value)) == (name != "filters-theta")
 
 
-def test_data_that_is_not_prepared_is_not_made_for_a_picture(tmp_path: Path) -> None:
-    with pytest.raises(FigureMissing, match=r"is not prepared in .*; thetarbm prepare-data makes it"):
-        draw("orientations", empty(tmp_path))
-    assert not (tmp_path / "data").exists()
-
-
 def test_a_suite_without_the_experiments(tmp_path: Path) -> None:
     path = tmp_path / "suite.yaml"
     path.write_text(

@@ -11,11 +11,12 @@ import pytest
 from tests.experiments.runs import context_of, parts_of, run_of
 from tests.reporting.figured import draw
 from tests.reporting.numbers import SUITE
+from thetarbm_cli.data.sources.mnist import load_mnist
 from thetarbm_cli.experiments.runs.loading import load_model
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.models.rbm import RBM
-from thetarbm_cli.reporting.figures import make
+from thetarbm_cli.reporting.figures import learned, make
 from thetarbm_cli.reporting.figures.context import FigureContext, FigureMissing, figure_context, missing_lines
 from thetarbm_cli.reporting.figures.images import follows_rotations
 
@@ -56,11 +57,22 @@ def test_theta_filters_are_the_slices_of_the_chosen_units(context: FigureContext
             np.testing.assert_allclose(tile(axes.images[0].get_array(), row, column), each / largest, atol=1e-6)
 
 
-def test_the_most_active_units_are_chosen(context: FigureContext, small_data: Path) -> None:
+def test_active_units_that_differ_most_are_chosen(context: FigureContext, small_data: Path) -> None:
     axes = make("filters-theta", context).figure.axes[0]
-    activity = model(context, "theta").transform(parts_of(small_data)["train"][0]).mean(axis=0)
+    theta = model(context, "theta")
+    activity = theta.transform(parts_of(small_data)["train"][0]).mean(axis=0)
     ranked = sorted(range(len(activity)), key=lambda unit: -activity[unit])
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"unit {unit}" for unit in ranked[:8]]
+    chosen = [int(label.get_text().removeprefix("unit ")) for label in axes.get_yticklabels()]
+    assert chosen[0] == ranked[0]
+    active = ranked[: max(8, len(ranked) // 3)]
+    assert set(chosen) <= set(active)
+    half = [
+        np.abs(np.fft.fft2(theta.weights_[unit].reshape(SIDE, SIDE)))[:, : SIDE // 2 + 1].ravel() for unit in active
+    ]
+    spectra = {unit: each / np.linalg.norm(each) for unit, each in zip(active, half, strict=True)}
+    for number in range(1, len(chosen)):
+        apart = {unit: min(np.linalg.norm(spectra[unit] - spectra[old]) for old in chosen[:number]) for unit in active}
+        assert apart[chosen[number]] == pytest.approx(max(apart.values()), rel=1e-4)
 
 
 def test_filters_show_each_model_on_the_scale_of_each_filter(context: FigureContext) -> None:
@@ -85,13 +97,16 @@ def test_reconstructions_are_those_of_the_models(context: FigureContext, small_d
             np.testing.assert_allclose(tile(axes.images[0].get_array(), row, column), picture, atol=1e-5)
 
 
-def test_samples_are_states_of_one_chain(context: FigureContext) -> None:
+def test_samples_are_states_of_chains(context: FigureContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learned, "STEPS", (10, 30))  # instead of a thousand
     (axes,) = make("samples", context).figure.axes
-    assert [label.get_text() for label in axes.get_xticklabels()][:3] == ["1 step", "3 steps", "10 steps"]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert [name.split()[-2:] for name in names] == [["10", "steps"], ["30", "steps"]] * len(MODELS)
+    assert len(axes.get_xticklabels()) == 10
     for row, name in enumerate(MODELS):
-        for column, steps in ((0, 1), (3, 30)):
-            expected = model(context, name).sample(1, gibbs_steps=steps, random_state=0)[0]
-            np.testing.assert_allclose(tile(axes.images[0].get_array(), row, column), expected, atol=1e-5)
+        expected = model(context, name).sample(10, gibbs_steps=10, random_state=0)
+        for column in (0, 9):
+            np.testing.assert_allclose(tile(axes.images[0].get_array(), 2 * row, column), expected[column], atol=1e-5)
 
 
 def test_arrows_point_where_the_estimator_says(context: FigureContext, small_data: Path) -> None:
@@ -137,3 +152,13 @@ def test_other_images_than_the_run_was_made_from_are_not_shown(context: FigureCo
     other = figure_context(SUITE, context_of(data_dir, context.run_context.store.folder.parent), "tiny")
     with pytest.raises(FigureMissing, match="prepare the same data or train again"):
         draw("reconstructions", other)
+
+
+def test_the_making_of_the_data_needs_nothing_but_the_package(context: FigureContext) -> None:
+    (axes,) = make("making", context).figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["MNIST", "as official", "bilinear"]
+    source, official, bilinear = (tile(axes.images[0].get_array(), row, 0) * 255 for row in range(3))
+    np.testing.assert_array_equal(np.rint(source), load_mnist()[0][26641].ravel())
+    # The sum of squares of row 0 of the official test images; bilinear interpolation smooths.
+    assert np.square(official).sum() == pytest.approx(4145066, rel=0.002)
+    assert np.square(bilinear).sum() < 0.95 * 4145066

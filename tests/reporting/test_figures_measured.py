@@ -23,6 +23,7 @@ from tests.reporting.figured import (
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures import make
 from thetarbm_cli.reporting.figures.context import FigureContext, FigureMissing
+from thetarbm_cli.reporting.figures.measured import _without_gap
 
 TARGETS = (0.3, 0.2, 0.1)
 ROWS = ["RBM", "O-RBM, not aligned", "O-RBM, aligned", "TI-RBM", "θ-RBM"]
@@ -43,12 +44,13 @@ def labels_of(axis: Any) -> list[str]:
 
 
 def bars(axes: Any, label: str) -> list[tuple[float, float, float]]:
-    """(x, y, half width) of the marks with error bars under a label."""
+    """(x, y, half width) of the marks under a label; one seed has no error bar."""
     found = []
     for container in axes.containers:
-        if container.get_label() == label:
+        if container.get_label() in (label, f"{label}, one seed"):
             (x,), (y,) = container[0].get_data()
-            (segment,) = container[2][0].get_segments()
+            assert bool(container[2]) == (container.get_label() == label)
+            segment = container[2][0].get_segments()[0] if container[2] else np.zeros((2, 2))
             found.append((x, y, (segment[1][0] - segment[0][0]) / 2))
     return found
 
@@ -86,9 +88,11 @@ def test_table_1_has_the_controls_as_lines(context: FigureContext) -> None:
     (legend,) = figure.legends
     texts = [text.get_text() for text in legend.get_texts()]
     assert texts[:2] == ["ours", "the paper's"]
-    assert [text.split(",")[0] for text in texts[2:]] == ["pixels", "aligned pixels"]
-    for text, name in zip(texts[2:], ("pixels", "aligned-pixels"), strict=True):
-        error = error_of(cell_of(context, name), 0)
+    controls = [cell for cell in context.numbers.in_table("1") if "sparsity" not in cell.at]
+    assert {"pixels", "aligned-pixels"} <= {cell.name for cell in controls}
+    for text, cell in zip(texts[2:], controls, strict=True):
+        error = error_of(cell, 0)
+        assert text.startswith(f"{cell.label}, ")
         assert text.endswith(f", {error:.2f} %")
         assert lines(figure.axes[0], text)[0][0] == [error, error]
 
@@ -104,6 +108,14 @@ def test_table_2_has_train_and_test(context: FigureContext) -> None:
                 gammas = [gamma_of(cell, seed, aligned=aligned) - 0.05 * (part == "train") for seed in range(SEEDS)]
                 assert (ours[position][0], ours[position][2]) == pytest.approx((fmean(gammas), stdev(gammas)))
                 assert papers[position][0] == [cell.published[f"gamma_{part}"]]
+
+
+def test_a_scale_is_broken_where_most_of_it_is_empty() -> None:
+    assert len(_without_gap(np.array([0.1, 0.3, 0.5, 0.6]))) == 1
+    assert len(_without_gap(np.array([0.5]))) == len(_without_gap(np.array([0.5, 0.5]))) == 1
+    values = np.array([0.16, 0.95, 0.18, np.nan, 0.8])
+    low, high = _without_gap(values)
+    assert low[0] < 0.16 < 0.18 < low[1] < high[0] < 0.8 < 0.95 < high[1]
 
 
 def test_table_3_is_two_maps_on_one_scale_with_values_and_stars(context: FigureContext) -> None:
@@ -156,8 +168,33 @@ def test_learning_curves_are_means_over_seeds_with_a_band(context: FigureContext
             ((epochs, values),) = lines(axes, label)
             assert epochs == [epoch["epoch"] for epoch in history_of(cell, 0)]
             assert values == pytest.approx([fmean(each) for each in zip(*histories, strict=True)])
-        assert len(axes.collections) == len(EXPERIMENTS)
+            band = next(each for each in axes.collections if each.get_gid() == f"band-{experiment}")
+            heights = band.get_paths()[0].vertices[:, 1]
+            low, high = heights.min(), heights.max()
+            means = [fmean(each) for each in zip(*histories, strict=True)]
+            reach = [10 * stdev(each) for each in zip(*histories, strict=True)]
+            assert low == pytest.approx(min(mean - away for mean, away in zip(means, reach, strict=True)))
+            assert high == pytest.approx(max(mean + away for mean, away in zip(means, reach, strict=True)))
     assert lines(panels[1, 1], "sparsity target")[0][1] == [0.2, 0.2]
+
+
+@pytest.mark.parametrize(("kept", "band"), [(1, False), (SEEDS, True)])
+def test_the_legend_names_a_band_where_there_is_one(context: FigureContext, kept: int, band: bool) -> None:
+    numbers = context.numbers
+    fewer = replace(numbers, records={name: records[:kept] for name, records in numbers.records.items()})
+    figure = make("learning-curves", replace(context, numbers=fewer)).figure
+    assert any("deviation" in text.get_text() for text in figure.legends[0].get_texts()) == band
+
+
+def test_numbers_along_a_broken_scale_do_not_overlap(context: FigureContext) -> None:
+    figure = make("table-2", context).figure
+    figure.canvas.draw()
+    for axes in figure.axes:
+        low, high = axes.get_xlim()
+        labels = zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+        boxes = [label.get_window_extent() for tick, label in labels if low <= tick <= high]
+        assert boxes
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_gamma_units_are_histograms_of_live_units(context: FigureContext) -> None:
@@ -175,8 +212,9 @@ def test_gamma_units_are_histograms_of_live_units(context: FigureContext) -> Non
 
 
 def test_gamma_against_the_offset_closes_at_a_step_of_the_support_set(context: FigureContext) -> None:
-    (axes,) = make("gamma-offset", context).figure.axes
-    assert [line.get_label() for line in axes.lines] == ROWS
+    panels = make("gamma-offset", context).figure.axes
+    axes = panels[0]
+    assert all([line.get_label() for line in each.lines] == ROWS for each in panels)
     for row in ROWS:
         model, _, evaluation = row.partition(", ")
         cell = cell_of(context, f"offset-{EXPERIMENTS[model]}")
@@ -191,10 +229,13 @@ def test_floor_shows_error_and_gamma_of_every_value(context: FigureContext) -> N
     errors, gammas = make("floor", context).figure.axes
     floors = [cell for cell in context.numbers.cells if cell.experiment == "ablation-floor"]
     assert labels_of(gammas.xaxis) == [f"{cell.at['floor']:g}" for cell in floors]
-    shown = errors.containers[0][0].get_ydata()
-    recorded = [context.numbers.value(cell, "test_error_percent").mean for cell in floors]
-    assert list(shown) == pytest.approx(recorded)
-    assert {container.get_label() for container in gammas.containers} == {"ours, test", "ours, train"}
+    recorded = [context.numbers.value(cell, "test_error_percent") for cell in floors]
+    assert [y for _, y, _ in bars(errors, "ours, test")] == pytest.approx([value.mean for value in recorded])
+    endings = ["" if len(value.values) > 1 else ", one seed" for value in recorded]
+    assert set(endings) == {"", ", one seed"}
+    for label in ("ours, test", "ours, train"):
+        shown = [each.get_label() for each in gammas.containers if each.get_label().startswith(label)]
+        assert shown == [f"{label}{ending}" for ending in endings]
     (paper,) = lines(gammas, "the paper's, test")
     assert paper[1] == [0.9062, 0.9062]
 
@@ -206,8 +247,8 @@ def test_estimators_are_rows_and_the_reading_taken_is_marked(context: FigureCont
     assert [name.removesuffix(" (taken)") for name in names] == [", ".join(cell.at.values()) for cell in cells]
     assert [name for name in names if name.endswith("(taken)")] == ["gaussian, shared (taken)"]
     for axes, column in ((errors, "test_error_percent"), (gammas, "gamma_test")):
-        shown = next(each for each in axes.containers if each.get_label() == "ours, test")[0].get_xdata()
-        assert list(shown) == pytest.approx([context.numbers.value(cell, column).mean for cell in cells])
+        shown = [x for x, _, _ in bars(axes, "ours, test")]
+        assert shown == pytest.approx([context.numbers.value(cell, column).mean for cell in cells])
 
 
 def test_a_table_without_sparsity_targets_has_no_panels_and_says_so(context: FigureContext) -> None:

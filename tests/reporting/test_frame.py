@@ -68,9 +68,8 @@ def test_mean_and_deviation_over_the_seeds_of_a_cell() -> None:
     cell = BY_NAME["theta/sparsity=0.3"]
     records = [record_for(cell, seed, test_error_percent=error) for seed, error in ((2, 12.0), (0, 10.0), (1, 11.0))]
     (numbers,) = collect(CELLS, records)
-    line = numbers.summary.loc[(cell.name, "test_error_percent", "default")]
-    assert (line["values"], line["mean"], line["std"], line["seeds"]) == ((10.0, 11.0, 12.0), 11.0, 1.0, 3)
     value = numbers.value(cell, "test_error_percent")
+    assert (value.values, value.mean, value.deviation) == ((10.0, 11.0, 12.0), 11.0, 1.0)
     assert [(record.seed, number) for record, number in numbers.runs_of(value)] == [(0, 10.0), (1, 11.0), (2, 12.0)]
     assert numbers.value(cell, "gamma_test").mean is None
     # A run that fits several cells has its lines in each.

@@ -12,8 +12,11 @@ import pytest
 from tests.experiments.suites import metrics_of, record_for, save, write_suite
 from tests.reporting.numbers import CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
+from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
+from thetarbm_cli.followup import CallOptions, repeating
 from thetarbm_cli.reporting.html.content import gather
+from thetarbm_cli.reporting.html.page import prose, render_page
 
 __all__ = ["two_figures"]
 
@@ -99,8 +102,17 @@ def test_verdicts_are_told_by_words_with_their_evidence(page: Node) -> None:
     assert first.one("span", class_="held").words == "12 of 12 hold"
     assert len(first.one("ul", class_="evidence").all("li")) == 12
     counts = [int(item.one("b").text) for item in section.one("ul", class_="counts").all("li")]
-    assert sum(counts) == len(section.all("details")) == 10
+    assert sum(counts) == len(section.one("ol", class_="verdicts").all("details")) > 8
     assert "thetarbm run theory" in section.words
+
+
+def test_every_command_repeats_the_options_of_the_call(tmp_path: Path) -> None:
+    with repeating(CallOptions(("--results", "elsewhere"))):
+        page = read(render_page(gather(tmp_path, write_suite(tmp_path), "tiny"), []))
+    words = " ".join(page.one("section", id=name).words for name in ("verdicts", "reruns"))
+    commands = re.findall(r"thetarbm (?:--results elsewhere )?run\b", words)
+    assert len(commands) >= 5
+    assert all("--results elsewhere" in each for each in commands)
 
 
 def test_a_number_tells_its_runs_and_seeds(page: Node) -> None:
@@ -125,6 +137,38 @@ def test_the_suite_is_there_letter_by_letter_with_its_assumptions_and_cells(page
     listed = [row.one("th").text.removesuffix(" on request") for row in cells]
     assert {cell.name for cell in CELLS} < set(listed)
     assert len(listed) == len(set(listed))
+
+
+def test_sentences_have_code_and_indices_and_are_escaped() -> None:
+    text = prose("`a_b` W_s and φ_s of <b> & `<i>`, not x_y or MAX_SIZE")
+    code, symbol = "<code>{}</code>".format, "{}<sub>s</sub>".format
+    assert text == (
+        f"{code('a_b')} {symbol('W')} and {symbol('φ')} of &lt;b&gt; &amp; {code('&lt;i&gt;')}, not x_y or MAX_SIZE"
+    )
+
+
+@pytest.mark.usefixtures("two_figures")
+def test_runs_made_by_hand_the_date_and_the_revision_are_shown(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path)
+    cell = load_suite(suite).cells("paper")[0]
+    made = record_for(cell, 7, test_error_percent=12.5, gamma_train=0.5, gamma_test=0.25)
+    environment = {"git": {"revision": "abcdef0123456789", "dirty": False}}
+    settings = made.settings.model_copy(update={"parameters": {"hidden": 77}})
+    update = {"settings": settings, "parameters": {**made.parameters, "hidden": 77}, "cells": [], "run": "rbm-by-hand"}
+    save(tmp_path, record_for(cell).model_copy(update={"environment": environment}), made.model_copy(update=update))
+    page = read(render_page(gather(tmp_path, suite, "paper"), [], "2026-01-31"))
+    row = page.one("section", id="others").one("tbody").one("tr")
+    assert row.one("th").words == "rbm-by-hand"
+    assert [cell.words for cell in row.all("td")] == [
+        "hidden 77",
+        "mnist-rot generated",
+        "7",
+        "12.50",
+        "0.5000",
+        "0.2500",
+    ]
+    assert page.one("header").one("time").text == "2026-01-31"
+    assert page.one("header").one("code").text == "abcdef0123"
 
 
 def test_figures_are_inside_and_missing_ones_are_named(page: Node) -> None:
@@ -166,11 +210,18 @@ def test_text_of_suite_and_records_stays_text(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("two_figures")
 def test_each_source_of_images_has_its_part_and_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
-    made = [*records(), *records(lambda cell, column: 6.0, source="official")]
+    suite = write_suite(tmp_path)
+    cells = load_suite(suite).cells("paper")[:4]
+    made = [
+        record_for(cell, seed, source=source, test_error_percent=error, gamma_train=0.5, gamma_test=0.5)
+        for source, error in (("generated", 5.0), ("official", 6.0))
+        for cell in cells
+        for seed in (0, 1)
+    ]
     pages = []
     for name, several in (("a", made), ("b", reversed(made))):
         save(tmp_path / name, *several)
-        both = gather(tmp_path / name, shipped_path(), "paper")
+        both = gather(tmp_path / name, suite, "paper")
         pages.append(page_of(both, tmp_path / name))
     assert pages[0] == pages[1]
     page = read(pages[0])
@@ -179,7 +230,7 @@ def test_each_source_of_images_has_its_part_and_the_same_records_give_the_same_b
         "mnist-rot official sha256 bbbbbbbbbbbb…",
     ]
     assert page.one("table", id="source1-table1").all("td")[0].attributes["data-value"] == "6.0"
-    (only,) = gather(tmp_path / "a", shipped_path(), "paper", "official").report.numbers
+    (only,) = gather(tmp_path / "a", suite, "paper", "official").report.numbers
     assert only.source == both.report.numbers[1].source
 
 
@@ -200,7 +251,7 @@ def test_another_data_set_has_its_table_and_claims_but_no_figures(tmp_path: Path
     counts = page.one("section", id="verdicts").all("ul", class_="counts")[1]
     # All models alike: none is the best, no γ moves, and the O-RBM is no better than the RBM.
     assert [node.words for node in counts.all("li")] == [
-        *("2 ✓ carries over", "0 ◐ partly", "2 ≈ undecided", "1 ✗ does not carry over", "0 – no data")
+        *("3 ✓ carries over", "0 ◐ partly", "2 ≈ undecided", "1 ✗ does not carry over", "0 – no data")
     ]
     assert "The paper has no numbers on fashion-rot." in page.one("section", id="verdicts").words
     commands = [node.text for node in page.one("section", id="reruns").all("code")]

@@ -11,6 +11,7 @@ from tests.experiments.suites import record_for, save
 from tests.reporting.numbers import (
     BEYOND,
     CELLS,
+    COMPARED,
     FASHION,
     SUITE,
     as_published,
@@ -51,9 +52,12 @@ def test_tables_1_and_2_have_the_papers_rows_and_columns() -> None:
     assert rows[4][1:] == ["**10.31 ± 0.01** (10.31)", "**10.08 ± 0.01** (10.08)", "**10.85 ± 0.01** (10.85)"]
     assert sum(cell.startswith("**") for row in rows for cell in row) == 3
     assert [row[0] for row in lines_of(text, "also measured")] == ["pixels", "aligned pixels"]
-    rows = lines_of(to_markdown(build("2", numbers())), "sparsity 0.3, train")
-    assert rows[3][1:3] == ["0.8434 ± 0.0008 (0.8434)", "0.8295 ± 0.0008 (0.8295)"]
-    assert rows[4][5:] == ["**0.9103 ± 0.0009** (0.9103)", "**0.9093 ± 0.0009** (0.9093)"]
+    text = to_markdown(build("2", numbers()))
+    assert max(len(line) for line in text.splitlines() if line.startswith("|")) <= 100
+    rows = lines_of(text, "sparsity")
+    assert len(rows) == 5 * 3
+    assert rows[9] == ["TI-RBM", "0.3", "0.8434 ± 0.0008 (0.8434)", "0.8295 ± 0.0008 (0.8295)"]
+    assert rows[14] == ["θ-RBM", "0.1", "**0.9103 ± 0.0009** (0.9103)", "**0.9093 ± 0.0009** (0.9093)"]
 
 
 def test_table_3_has_the_papers_stars() -> None:
@@ -116,6 +120,27 @@ def test_sources_are_told_apart_by_checksum(tmp_path: Path) -> None:
     files = report_files(report, tmp_path / "tables", tmp_path, ["markdown"])
     assert "10.31 ± 0.01" in files[tmp_path / "tables" / "table1.md"]
     assert "**6.00 ± 0.01** (10.31)" in files[tmp_path / "tables" / "table1-official.md"]
+
+
+def test_making_and_draw_of_the_data_are_compared_beside_the_usual_source(tmp_path: Path) -> None:
+    def by_data(cell: Cell, column: str) -> float:
+        return {"bilinear": 20.0, "generated": 10.0}[cell.data["source"]] + cell.data["seed"]
+
+    usual = records(as_published, cells=[cell for cell in CELLS if cell.experiment == "rbm"])
+    others = [cell for cell in COMPARED if cell.data["source"] == "bilinear" or cell.data["seed"]]
+    save(tmp_path, *usual, *records(by_data, seeds=1, cells=others))
+    report = make_report(tmp_path, SUITE, "paper", ["1", "3", "making", "draws"])
+    first, bilinear = report.tables.values()
+    # Data seeds are no contents of their own, what compares sources stands once, and an empty Table 3 as well.
+    assert first.pop(1).name == "3"
+    assert [table.name for table in first] == ["1", "making", "draws"]
+    assert [table.name for table in bilinear] == ["1"]
+    row = lines_of(to_markdown(first[1]), "error in %, source bilinear")[0]
+    assert row[:3] == ["RBM, sparsity 0.3", "15.41 ± 0.02 (15.41)", "20.00"]
+    row = lines_of(to_markdown(first[2]), "error in %, data seed 0")[0]
+    assert row[:4] == ["RBM, sparsity 0.3", "15.41 ± 0.02 (15.41)", "11.00", "12.00"]
+    assert [row["mean"] for row in csv.DictReader(io.StringIO(to_csv(bilinear[0])))][:3] == ["20.0"] * 3
+    assert any("thetarbm run making-theta makes it" in line for line in report.missing())
 
 
 def test_two_contents_of_one_source_do_not_mix(tmp_path: Path) -> None:
@@ -206,7 +231,7 @@ def test_the_table_of_another_data_set_has_both_measures_and_the_claims() -> Non
 def test_another_data_set_is_shown_only_if_there_are_records(tmp_path: Path) -> None:
     save(tmp_path, *records())
     plain = make_report(tmp_path, SUITE, "paper")
-    usual = [name for name in TABLES if name not in ("fashion", "choice", "beyond")]
+    usual = [name for name in TABLES if name not in ("making", "draws", "fashion", "choice", "beyond")]
     assert [table.name for tables in plain.tables.values() for table in tables] == usual
     assert not plain.carried
     asked_for = make_report(tmp_path, SUITE, "paper", ["fashion"])

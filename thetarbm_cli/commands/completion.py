@@ -1,4 +1,4 @@
-"""Shell completion: what may follow on the line, found without importing NumPy.
+"""Shell completion: what may follow on the line, found (but for ``--set``) without importing NumPy.
 
 Click does the work for commands, options and choices. Here is what it cannot know: the runs of the results folder
 and the names in the suite; and repairs where it loses words that have ``=`` (all shells) or ``,`` (fish).
@@ -7,6 +7,7 @@ and the names in the suite; and repairs where it loses words that have ``=`` (al
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,19 @@ from click.shell_completion import (
     split_arg_string,
 )
 
+from thetarbm_cli.outcomes import TABLES
 from thetarbm_cli.registry import offered_sources
 
-THEORY = CompletionItem("theory", help="The numerical checks of the paper's mathematics.")
+THEORY = {"theory": "The numerical checks of the paper's mathematics."}
 
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Give the ids of the runs in the results folder, without those that are on the line already."""
-    from thetarbm_cli.experiments.suite_file import run_identifiers
+    from thetarbm_cli.experiments.suite_file import packed_identifiers, run_identifiers
 
     results = ctx.find_root().params.get("results") or Path("results")
-    named = _given(ctx, param)
-    return [CompletionItem(run) for run in run_identifiers(results / "runs") if _begins(run, incomplete, named)]
+    runs = {*run_identifiers(results / "runs"), *packed_identifiers(results / "packed"), *packed_identifiers()}
+    return _items(dict.fromkeys(sorted(runs), ""), incomplete, _given(ctx, param))
 
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -40,44 +42,58 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
     from thetarbm_cli.experiments.suite_file import suite_names
 
     names, named = suite_names(ctx.params.get("suite_path")), _given(ctx, param)
-    found = [
-        CompletionItem(name, help=about or None)
-        for name, about in names.experiments.items()
-        if _begins(name, incomplete, named)
-    ]
-    if _begins("theory", incomplete, named) and param.name == "names":
-        found.append(THEORY)
+    found = _items({**names.experiments, **(THEORY if param.name == "names" else {})}, incomplete, named)
     if "/" in incomplete or len(found) == 1:
         experiment = incomplete.partition("/")[0] if "/" in incomplete else found[0].value
-        cells = names.cells.get(experiment, [])
         # An experiment of one cell has its name.
-        found += [CompletionItem(cell) for cell in cells if cell != experiment and _begins(cell, incomplete, named)]
-    tables = (table for table in names.tables if _begins(table, incomplete, named))
-    return [*found, *(CompletionItem(table, help=f"All cells of the table {table}.") for table in tables)]
+        cells = (cell for cell in names.cells.get(experiment, []) if cell != experiment)
+        found += _items(dict.fromkeys(cells, ""), incomplete, named)
+    return found + _items({table: f"All cells of the table {table}." for table in names.tables}, incomplete, named)
+
+
+def complete_tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Give the tables of the package and of the suite, and all of them."""
+    from thetarbm_cli.experiments.suite_file import suite_names
+
+    own = suite_names(ctx.params.get("suite_path")).tables
+    return _items(dict.fromkeys([*TABLES, *own, "all"], ""), incomplete)
 
 
 def complete_figures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Give the figures by name, without those that are on the line already."""
     from thetarbm_cli.reporting.figures import FIGURES
 
-    named = _given(ctx, param)
-    return [CompletionItem(each.name, help=each.label) for each in FIGURES if _begins(each.name, incomplete, named)]
+    return _items({each.name: each.label for each in FIGURES}, incomplete, _given(ctx, param))
 
 
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Give the profiles of the suite."""
     from thetarbm_cli.experiments.suite_file import suite_names
 
-    profiles = suite_names(ctx.params.get("suite_path")).profiles
-    return [
-        CompletionItem(name, help=about or None) for name, about in profiles.items() if _begins(name, incomplete, ())
-    ]
+    return _items(suite_names(ctx.params.get("suite_path")).profiles, incomplete)
 
 
 def complete_sources(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Give the sources of images by name, or else a file."""
-    words = [CompletionItem(source) for source in offered_sources() if _begins(source, incomplete, ())]
-    return words or [CompletionItem(incomplete, type="file")]
+    return _items(dict.fromkeys(offered_sources(), ""), incomplete) or [CompletionItem(incomplete, type="file")]
+
+
+def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Give the settings of the model that is named, or of the θ-RBM, as ``key=``, and then the values of words.
+
+    Models declare them: this is the one completion that imports them.
+    """
+    from thetarbm_cli.experiments.runs.settings import section_settings
+    from thetarbm_cli.models import model_class
+
+    kind = model_class(ctx.params.get("model") or "theta")
+    declared = {name: each for name, each in kind.declared.items() if each.setting}
+    key, equals, value = incomplete.partition("=")
+    if equals:
+        choices = declared[key].choices if key in declared else ()
+        return [CompletionItem(f"{key}={choice}") for choice in choices if choice.startswith(value)]
+    known = {**{name: each.about for name, each in declared.items()}, **section_settings()}
+    return _items({f"{name}=": about for name, about in known.items()}, incomplete)
 
 
 def _given(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:
@@ -86,8 +102,13 @@ def _given(ctx: click.Context, param: click.Parameter) -> tuple[str, ...]:
     return given if isinstance(given, tuple) else ()
 
 
-def _begins(name: str, incomplete: str, named: tuple[str, ...]) -> bool:
-    return name.startswith(incomplete) and name not in named
+def _items(names: Mapping[str, str], incomplete: str, named: Sequence[str] = ()) -> list[CompletionItem[str]]:
+    """Give the names that begin as the word does and are not on the line yet, each with what it means."""
+    return [
+        CompletionItem(name, help=about or None)
+        for name, about in names.items()
+        if name.startswith(incomplete) and name not in named
+    ]
 
 
 class WholeWordsBash(BashComplete):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option
+from thetarbm_cli.commands.progress import Display
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
+from thetarbm_cli.outcomes import GAMMA_TEST, MEASURES, MISSING, split_column
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord
@@ -23,8 +26,9 @@ logger = logging.getLogger("thetarbm")
 @click.command("evaluate")
 @click.argument("runs", nargs=-1, metavar="RUN…", shell_complete=complete_runs)
 @click.option("--all", "every", is_flag=True, help="Every finished run in the results folder.")
-@click.option("--offset", type=float, default=20.0, show_default=True, help="Δ of the γ-score's rotations, in degrees.")
+@click.option("--offset", type=float, default=20.0, help="Δ of the γ-score's rotations, in degrees.")
 @click.option("--grid-search", is_flag=True, help="Also choose C and γ of the SVM on the validation images.")
+@click.option("--invariance", is_flag=True, help="Also take three other measures of invariance, on test images.")
 @click.option("--force", is_flag=True, help="Measure again what the record has.")
 @json_option
 @pass_session
@@ -34,6 +38,7 @@ def command(
     every: bool,
     offset: float,
     grid_search: bool,
+    invariance: bool,
     force: bool,
     as_json: bool,
 ) -> int:
@@ -43,7 +48,9 @@ def command(
     printed from their records, and others are measured; one that cannot be is passed over with a warning, and the exit
     code is 1.
     """
-    from thetarbm_cli.experiments.runs.evaluation import DEFAULT_OFFSET, evaluate_run, summary
+    from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
+    from thetarbm_cli.experiments.runs.loading import load_checked
+    from thetarbm_cli.experiments.runs.missing import DEFAULT_OFFSET
     from thetarbm_cli.outputs import Evaluate
 
     context = session.run_context()
@@ -51,29 +58,37 @@ def command(
         raise InputError("--all is for every finished run: name runs, or use --all, not both")
     if not every and not runs:
         raise InputError("name the runs to evaluate, or use --all for every finished run")
-    chosen, damaged = trained_runs(context) if every else (named_runs(context, runs), 0)
+    # A run that is named wrongly is refused before any is measured.
+    named = [load_checked(context, context.store.find(name)) for name in runs]
+    chosen, damaged = trained_runs(context) if every else (named, 0)
     # A run that was made for its error alone is complete, unless more is asked for.
-    as_recorded = every and not (force or grid_search) and offset == DEFAULT_OFFSET
+    as_recorded = every and not (force or grid_search or invariance) and offset == DEFAULT_OFFSET
+    more = ("invariance",) if invariance else ()
     output = Evaluate(runs=[])
-    for each in chosen:
-        try:
-            record, cached = evaluate_run(
-                context,
-                each.run,
-                known=None if every else each,
-                with_gamma=not (as_recorded and each.is_measured),
-                offset=offset,
-                search=grid_search,
-                force=force,
-                display=lambda step, run=each.run: session.progress(f"{run}: {step}"),  # type: ignore[misc]
-            )
-        except ThetaRBMError as error:
-            # On a full disk no other run could be recorded either.
-            if not every or isinstance(error, StorageError):
-                raise
-            logger.warning("%s", error)
-            continue
-        output.runs.append(summary(record, cached, offset))
+    with Display(session.quiet) as display:
+        if len(chosen) > 1:
+            display.line("runs")
+        for number, each in enumerate(chosen):
+            try:
+                record, cached = evaluate_run(
+                    context,
+                    each.run,
+                    known=None if every else each,
+                    measures=("error",) if as_recorded and each.is_measured else ("error", "gamma", *more),
+                    offset=offset,
+                    search=grid_search,
+                    force=force,
+                    display=partial(display.step, each.run),
+                )
+                output.runs.append(summary(record, cached, offset))
+            except ThetaRBMError as error:
+                # On a full disk no other run could be recorded either.
+                if not every or isinstance(error, StorageError):
+                    raise
+                logger.warning("%s", error)
+            display.lines.pop(each.run, None)
+            if len(chosen) > 1:
+                display.line("runs").update("", number + 1, len(chosen))
     if as_json:
         emit_json(output)
     else:
@@ -84,33 +99,29 @@ def command(
 
 def trained_runs(context: RunContext) -> tuple[list[RunRecord], int]:
     """Load all runs that are done; count those with a record that cannot be used, with a warning for each."""
-    folder = context.store.folder
-    if not folder.is_dir():
+    folder, runs = context.store.folder, context.store.identifiers()
+    if not runs and not folder.is_dir():
         raise InputError(f"there are no runs: the folder {folder} does not exist; thetarbm train makes one")
-    records = [context.store.load(run) for run in context.store.identifiers()]
-    done = [record for record in records if record is not None and record.state == "done"]
-    damaged = records.count(None)
+    records = context.store.load_all()
+    done = [record for record in records if record.state == "done"]
+    damaged = len(runs) - len(records)
     if not done and not damaged:
         raise InputError(f"there is no finished run in {folder}; thetarbm train makes one")
     return done, damaged
-
-
-def named_runs(context: RunContext, names: tuple[str, ...]) -> list[RunRecord]:
-    """Load the runs that a user names; a wrong one is refused before any is measured."""
-    from thetarbm_cli.experiments.runs.loading import load_checked
-
-    return [load_checked(context, context.store.find(name)) for name in names]
 
 
 def _show(run: EvaluatedRun) -> None:
     cached = " (cached)" if run.cached else ""
     sparsity = "" if run.sparsity is None else f"sparsity {run.sparsity}, "
     click.echo(f"{run.run}{cached}  {sparsity}seed {run.seed}")
-    unaligned = run.test_error_percent_unaligned
-    aligned = "" if unaligned is None else " aligned"
-    _show_numbers(aligned, run.test_error_percent, run.gamma_train, run.gamma_test)
-    if unaligned is not None:
-        _show_numbers(" not aligned", unaligned, run.gamma_train_unaligned, run.gamma_test_unaligned)
+    unaligned = (run.test_error_percent_unaligned, run.gamma_train_unaligned, run.gamma_test_unaligned)
+    twice = any(value is not None for value in unaligned)
+    _show_numbers(" aligned" if twice else "", run.test_error_percent, run.gamma_train, run.gamma_test)
+    if twice:
+        _show_numbers(" not aligned", *unaligned)
+    for name, value in run.more.items():
+        measure = MEASURES[split_column(name)[0]]
+        click.echo(f"  {measure.with_unit}{', not aligned' * (measure.name != name)} {measure.text(value)}")
     if run.dead_units:
         click.echo(f"  {run.dead_units} dead units are left out of γ")
     if found := run.grid_search:
@@ -120,9 +131,7 @@ def _show(run: EvaluatedRun) -> None:
         )
 
 
-def _show_numbers(how: str, error: float, gamma_train: float | None, gamma_test: float | None) -> None:
-    click.echo(f"  test error{how} {error:.2f} %   γ train {_gamma(gamma_train)}   γ test {_gamma(gamma_test)}")
-
-
-def _gamma(value: float | None) -> str:
-    return "—" if value is None else f"{value:.4f}"
+def _show_numbers(how: str, error: float | None, gamma_train: float | None, gamma_test: float | None) -> None:
+    percent = f"{MISSING} (no labels)" if error is None else f"{error:.2f} %"
+    show = MEASURES[GAMMA_TEST].text
+    click.echo(f"  test error{how} {percent}   γ train {show(gamma_train)}   γ test {show(gamma_test)}")

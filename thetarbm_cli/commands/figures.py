@@ -24,9 +24,9 @@ logger = logging.getLogger("thetarbm")
 def _listed() -> str:
     """List the figures for the help: a paragraph that click keeps as it is."""
     lines = ["\b"]
-    for needs in ("records", "weights", "images"):
+    for needs in ("records", "weights", "images", "universes"):
         names = " ".join(figure.name for figure in FIGURES if figure.needs == needs)
-        lines += textwrap.wrap(names, 76, initial_indent=f"{f'from {needs}:':<14}", subsequent_indent=" " * 14)
+        lines += textwrap.wrap(names, 76, initial_indent=f"{f'from {needs}:':<16}", subsequent_indent=" " * 16)
     return "\n".join(lines)
 
 
@@ -40,7 +40,7 @@ Nothing is trained, measured or prepared. Some figures also need the weights of 
 """,
 )
 @click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=complete_figures)
-@click.option("--format", "form", type=click.Choice(FORMATS), default="png", show_default=True, help="Kind of file.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="png", help="Kind of file.")
 @click.option("--out", type=UserPath(file_okay=False), help="Folder of the files [default: RESULTS/figures].")
 @click.option("--units", metavar="N,N,…", help="Hidden units whose filters are shown [default: the most active ones].")
 @suite_option
@@ -71,7 +71,9 @@ def command(
     context = figure_context(suite, session.run_context(), profile, source, units=_numbers(units))
     drawn, left_out = _draw(session, context, names, form)
     folder = out or session.results / "figures"
-    files = {name: folder / f"{name}{context.suffix}.{form}" for name in drawn}
+    # Universes have a size and sources of their own.
+    suffix = {name: "" if FIGURES[name].needs == "universes" else context.suffix for name in drawn}
+    files = {name: folder / f"{name}{suffix[name]}.{form}" for name in drawn}
     for name, (drawing, content) in drawn.items():
         # A picture of the recorded weights is not replaced by one of others, or of fewer models.
         if out is None and not drawing.recorded and files[name].is_file():

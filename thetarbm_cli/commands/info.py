@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,13 @@ import click
 from thetarbm_cli import __version__
 from thetarbm_cli.commands.options import json_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import fitted
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Info, PreparedFile
 
+# Columns of the labels.
+INDENT = 10
 # CuPy has another name for every CUDA version; whichever is installed is meant.
 DISTRIBUTIONS = {
     "numpy": ("numpy",),
@@ -51,7 +55,7 @@ def command(session: Session, as_json: bool) -> None:
     if as_json:
         emit_json(output)
     else:
-        click.echo(_as_text(output))
+        click.echo(fitted(_as_text(output), sys.stdout, INDENT))
 
 
 def _blas_pools() -> list[dict[str, Any]]:
@@ -89,7 +93,9 @@ def _as_text(info: Info) -> str:
         or ["nothing yet; the first command that needs data makes it"],
     }
     return "\n".join(
-        f"{'' if number else label:<10}{line}" for label, group in lines.items() for number, line in enumerate(group)
+        f"{'' if number else label:<{INDENT}}{line}"
+        for label, group in lines.items()
+        for number, line in enumerate(group)
     )
 
 

@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from thetarbm_cli import followup
-from thetarbm_cli.commands.completion import complete_profiles, complete_sources
+from thetarbm_cli.commands.completion import complete_profiles, complete_settings, complete_sources
 from thetarbm_cli.registry import GENERATED, Registry, offered_sources
 
 
@@ -79,7 +79,6 @@ suite_option = click.option(
 profile_option = click.option(
     "--profile",
     default="paper",
-    show_default=True,
     shell_complete=complete_profiles,
     help="Size of the runs: paper, quick, tiny, or your own.",
 )
@@ -89,7 +88,7 @@ source_option = click.option(
     "--source",
     type=Source(),
     shell_complete=complete_sources,
-    help="Source of the images instead of the suite's: official, or FILE.npz.",
+    help="Source of the images instead of the suite's: bilinear, official, or FILE.npz.",
 )
 
 # Of commands that work on images of one source.
@@ -97,10 +96,9 @@ images_option = click.option(
     "--source",
     type=Source(),
     default=GENERATED,
-    show_default=True,
     shell_complete=complete_sources,
     metavar="|".join([*offered_sources(), "FILE.npz"]),
-    help="Where the images come from, or a file of yours: arrays images, labels and perhaps split.",
+    help="Where the images come from, or a file of yours: arrays images, and perhaps labels and split.",
 )
 
 seeds_option = click.option(
@@ -108,7 +106,7 @@ seeds_option = click.option(
 )
 
 seed_option = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of weights, batches and sampling."
+    "--seed", type=click.IntRange(min=0), default=0, help="Seed of weights, batches and sampling."
 )
 
 set_option = click.option(
@@ -116,9 +114,8 @@ set_option = click.option(
     "assignments",
     multiple=True,
     metavar="KEY=VALUE",
+    shell_complete=complete_settings,
     help="Any other setting of the model, or of the run as data.KEY, svm.KEY and (train) perturbation.KEY.",
 )
 
-jobs_option = click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs at a time."
-)
+jobs_option = click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, help="Runs at a time.")

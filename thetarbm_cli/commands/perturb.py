@@ -15,7 +15,9 @@ from thetarbm_cli.commands.options import (
     seed_option,
     set_option,
 )
+from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
 if TYPE_CHECKING:
@@ -55,7 +57,6 @@ class NumberList(click.ParamType):  # type: ignore[type-arg]
     "n_values",
     type=NumberList(int, 1, 1000),
     default="1,2,3,4",
-    show_default=True,
     help="Largest errors of the orientation index.",
 )
 @click.option(
@@ -63,14 +64,12 @@ class NumberList(click.ParamType):  # type: ignore[type-arg]
     "p_values",
     type=NumberList(float, 0.001, 0.999),
     default="0.1,0.2,0.3,0.4",
-    show_default=True,
     help="Probabilities of the Binomial distribution.",
 )
 @click.option(
     "--scope",
     type=click.Choice(["train", "rbm", "all"]),
     default="train",
-    show_default=True,
     help="Perturb training (RBM and SVM), the RBM's training only, or the test too.",
 )
 @profile_option
@@ -106,8 +105,8 @@ def command(
     from thetarbm_cli.outputs import Perturb, PerturbedCell
 
     assigned = parse_assignments(assignments)
-    if assigned.perturbation:
-        raise InputError("the perturbation is set by --n, --p and --scope here, not by --set")
+    if assigned.perturbation.keys() & {"n", "p", "scope"}:
+        raise InputError("n, p and scope of the perturbation are set by --n, --p and --scope here, not by --set")
     suite = load_suite(shipped_path(), check_settings=False)
     as_published = _unperturbed(suite.cells(profile))
     unperturbed = replace(
@@ -116,11 +115,16 @@ def command(
         data={**as_published.data, "source": source, **assigned.data},
         parameters={**as_published.parameters, **assigned.parameters},
         svm={**as_published.svm, **assigned.svm},
+        **assigned.run,
         measures=("error",),
         offsets=(),
     )
     cells = {
-        (n, p): replace(unperturbed, name=f"n = {n}, p = {p}", perturbation={"n": n, "p": p, "scope": scope})
+        (n, p): replace(
+            unperturbed,
+            name=f"n = {n}, p = {p}",
+            perturbation={**assigned.perturbation, "n": n, "p": p, "scope": scope},
+        )
         for n in n_values
         for p in p_values
     }
@@ -130,12 +134,13 @@ def command(
     # Run and test error by the name of the cell.
     errors: dict[str, tuple[str, float]] = {}
     due = pending(plan, retry_failed=True)
-    for step in steps(context, due, LocalExecutor(jobs), keep_going=False):
-        name, outcome = step.run.cells[0], step.outcome
-        if outcome.run is None or outcome.test_error_percent is None:
-            raise ThetaRBMError(f"{name}: {outcome.error}")
-        errors |= dict.fromkeys(step.run.cells, (outcome.run, outcome.test_error_percent))
-        session.say(f"{name}: {outcome.test_error_percent:.2f} % ({step.done} of {step.total})")
+    with RunsDisplay(session.quiet, due, jobs) as display:
+        for step in steps(context, due, LocalExecutor(jobs), keep_going=False, on_report=display.working):
+            outcome = step.outcome
+            if outcome.run is None or outcome.test_error_percent is None:
+                raise ThetaRBMError(f"{step.run.cells[0]}: {outcome.error}")
+            errors |= dict.fromkeys(step.run.cells, (outcome.run, outcome.test_error_percent))
+            display.finished(step)
     for run in plan:
         if run not in due:
             errors |= dict.fromkeys(run.cells, _recorded(context, run))
@@ -162,8 +167,10 @@ def _recorded(context: RunContext, run: PlannedRun) -> tuple[str, float]:
     record = context.store.load(run.run)
     assert record is not None
     assert record.metrics is not None
-    assert record.metrics.svm is not None
-    return run.run, record.metrics.svm.test_error_percent
+    error = record.metrics.value(ERROR)
+    if error is None:
+        raise InputError(f"{record.settings.data.source} has no labels, which a test error needs")
+    return run.run, error
 
 
 def _show(table: Perturb, suite: list[Cell], n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:
@@ -171,7 +178,7 @@ def _show(table: Perturb, suite: list[Cell], n_values: tuple[int, ...], p_values
     paper = {(cell.at["n"], cell.at["p"]): cell.published[ERROR] for cell in suite if "3" in cell.tables}
     unperturbed, paper_unperturbed = table.unperturbed_error_percent, _unperturbed(suite).published[ERROR]
     errors = {(cell.n, cell.p): cell.test_error_percent for cell in table.cells}
-    click.echo(f"test error in % of seed {table.seed}, the paper's in brackets; * above the unperturbed error")
+    print_text(f"test error in % of seed {table.seed}, the paper's in brackets; * above the unperturbed error")
     click.echo("       " + "".join(f"p = {p:<12g}" for p in p_values))
     for n in n_values:
         words = []

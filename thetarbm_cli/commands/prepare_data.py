@@ -38,14 +38,12 @@ MOST_CLASSES_SHOWN = 12
     "--transpose",
     type=click.Choice(["auto", "yes", "no"]),
     default="auto",
-    show_default=True,
     help="Swap rows and columns of the official images; auto looks at the digits.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
-    show_default=True,
     help="Seed of choice and angles.",
 )
 @click.option("--force", is_flag=True, help="Make the data again even if it is there.")
@@ -89,12 +87,14 @@ def command(
 
 def _describe(session: Session, prepared: Prepared) -> PreparedData:
     """Gather what is printed about one data set."""
-    from thetarbm_cli.data.prepare import orientation_shares, summarise
+    from thetarbm_cli.data.prepare import orientation_shares, recognise_archive, summarise
     from thetarbm_cli.outputs import PreparedData
     from thetarbm_cli.reporting.figures.images import find_or_write_preview
 
     with session.progress(f"orientations of {prepared.dataset}") as progress:
         shares = orientation_shares(prepared, progress)
+    recognised = recognise_archive(prepared)
+    archive: dict[str, Any] = {"archive": recognised} if recognised else {}
     return PreparedData(
         dataset=prepared.dataset,
         source=prepared.source,
@@ -105,6 +105,7 @@ def _describe(session: Session, prepared: Prepared) -> PreparedData:
         orientations=shares,
         preview=str(find_or_write_preview(prepared)),
         cached=prepared.cached,
+        **archive,
     )
 
 
@@ -114,6 +115,7 @@ def _as_text(data: PreparedData) -> str:
     lines = [f"{data.dataset} ({data.source}, seed {data.seed}){', cached' if data.cached else ''}"]
     lines += [f"  {part:<13}{count:>6} images  {_classes_as_text(data.classes[part])}" for part, count in data.splits]
     shares = "  ".join(f"{index * step:g}° {share:.1%}" for index, share in enumerate(data.orientations))
+    lines += [f"  archive      {data.archive}"] if data.archive else []
     lines += [
         f"  pixels       mean {data.pixel_mean:.4f}, std {data.pixel_std:.4f}",
         f"  orientations {shares}",

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import webbrowser
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from thetarbm_cli.commands.options import UserPath, json_option, profile_option, source_option, suite_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.runs.store import RunContext
+    from thetarbm_cli.reporting.html.content import Content
+    from thetarbm_cli.reporting.html.pictures import Picture
 
 
 @click.command("report")
@@ -37,31 +44,38 @@ def command(
     Nothing is trained or measured, and the page needs no network. Without --source it shows every source of images
     that has records.
     """
-    from thetarbm_cli import storage
     from thetarbm_cli.outputs import Report
     from thetarbm_cli.reporting.html.content import gather, missing
-    from thetarbm_cli.reporting.html.page import render_page
-    from thetarbm_cli.reporting.html.pictures import draw_pictures
 
     content = gather(session.results, suite_path, profile, source)
-    with session.progress("figures") as progress:
-        pictures = draw_pictures(content, session.run_context(), progress)
     path = out or session.results / _name(profile, source)
-    page = render_page(content, pictures).encode()
-    storage.write_bytes(path, page)
+    pictures = write_page(session, session.run_context(), content, path)
     drawn = [picture.name for picture in pictures if picture.image is not None]
-    output = Report(path=str(path), bytes=len(page), figures=drawn, missing=missing(content, pictures))
+    output = Report(path=str(path), bytes=path.stat().st_size, figures=drawn, missing=missing(content, pictures))
+    for line in content.report.missing_at_once():
+        session.say(line)
+    lost = {picture.name: "; ".join(picture.missing) for picture in pictures if picture.image is None}
+    if lost:
+        why = set(lost.values()).pop() if len(set(lost.values())) == 1 else "the page says what each lacks"
+        session.say(f"not drawn: {', '.join(lost)}; {why}")
     if as_json:
         emit_json(output)
     else:
         click.echo(output.path)
-    for line in content.report.missing():
-        session.say(line)
-    for picture in pictures:
-        if picture.image is None:
-            session.say(f"figure {picture.name} is not drawn: {'; '.join(picture.missing)}")
     if show and not webbrowser.open(path.resolve().as_uri()):
         session.say(f"no browser could be started; open {path} by hand")
+
+
+def write_page(session: Session, context: RunContext, content: Content, path: Path) -> list[Picture]:
+    """Draw the figures and write the page."""
+    from thetarbm_cli import storage
+    from thetarbm_cli.reporting.html.page import render_page
+    from thetarbm_cli.reporting.html.pictures import draw_pictures
+
+    with session.progress("figures") as progress:
+        pictures = draw_pictures(content, context, progress)
+    storage.write_bytes(path, render_page(content, pictures, datetime.now(tz=UTC).date().isoformat()).encode())
+    return pictures
 
 
 def _name(profile: str, source: str | None) -> str:

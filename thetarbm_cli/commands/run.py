@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +17,36 @@ from thetarbm_cli.commands.options import (
     source_option,
     suite_option,
 )
+from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.execution.local import Executor
-    from thetarbm_cli.experiments.execution.runner import Step
     from thetarbm_cli.outputs import Run, SuiteRun
+
+
+EXECUTOR_OPTIONS = (
+    click.option(
+        "--executor",
+        type=click.Choice(["local", "dask"]),
+        default="local",
+        help="Processes of this machine, or a Dask cluster.",
+    ),
+    click.option("--scheduler", metavar="ADDRESS", help="Dask: the scheduler's address [default: a local cluster]."),
+    click.option(
+        "--no-shared-folder",
+        is_flag=True,
+        help="Dask: workers hand records back even if they see the results folder.",
+    ),
+)
+
+
+def executor_options(function: Any) -> Any:
+    """Add the options that `make_executor` takes beside the number of jobs."""
+    for option in reversed(EXECUTOR_OPTIONS):
+        function = option(function)
+    return function
 
 
 @click.command("run")
@@ -44,19 +66,7 @@ if TYPE_CHECKING:
     help="Run this experiment or cell again.",
 )
 @click.option("--retry-failed", is_flag=True, help="Try runs again that failed before.")
-@click.option(
-    "--executor",
-    type=click.Choice(["local", "dask"]),
-    default="local",
-    show_default=True,
-    help="Processes of this machine, or a Dask cluster.",
-)
-@click.option("--scheduler", metavar="ADDRESS", help="Dask: the scheduler's address [default: a local cluster].")
-@click.option(
-    "--no-shared-folder",
-    is_flag=True,
-    help="Dask: workers hand records back even if they see the results folder.",
-)
+@executor_options
 @json_option
 @pass_session
 def command(
@@ -89,7 +99,7 @@ def command(
     from thetarbm_cli.experiments.execution.theory import why_due
     from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
 
-    executor = _executor(**where)
+    executor = make_executor(**where)
     suite = load_suite(suite_path)
     context = session.run_context()
     cells = suite.cells(profile, source)
@@ -106,17 +116,19 @@ def command(
         runs = [theory_run("pending", reason)] if reason else []
         return _print_due(session, _output(runs + final_states(plan, {}, retry_failed)), as_json)
     started = time.perf_counter()
-    display = Display(session, len(due))
+    session.say(f"{len(due)} run{'' if len(due) == 1 else 's'} to make" if due else "nothing to run")
     checked = do_theory(session.results, theory, lambda why: session.say(f"theory: {why}"))
     finished = {}
-    for step in steps(context, due, executor, keep_going, suite_identity(suite, suite_path)):
-        finished[step.run] = step.outcome
-        display(step)
+    with RunsDisplay(session.quiet, due, where["jobs"]) as display:
+        for step in steps(context, due, executor, keep_going, suite_identity(suite, suite_path), display.working):
+            finished[step.run] = step.outcome
+            display.finished(step)
     runs = ([checked] if checked else []) + final_states(plan, finished, retry_failed)
     return _print_end(_output(runs, time.perf_counter() - started), as_json)
 
 
-def _executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder: bool) -> Executor:
+def make_executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder: bool) -> Executor:
+    """Make the executor that the options ask for."""
     from thetarbm_cli.experiments.execution.local import LocalExecutor
 
     if executor == "local":
@@ -126,45 +138,6 @@ def _executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder:
     from thetarbm_cli.experiments.execution.dask import DaskExecutor
 
     return DaskExecutor(scheduler, workers=jobs, shared=False if no_shared_folder else None)
-
-
-class Display:
-    """Show outcomes as they come: a line each, and on a terminal a last line that says how far it is."""
-
-    def __init__(self, session: Session, total: int) -> None:
-        self.session = session
-        self.on_terminal = sys.stderr.isatty() and not session.quiet
-        session.say(f"{total} run{'' if total == 1 else 's'} to make" if total else "nothing to run")
-
-    def __call__(self, step: Step) -> None:
-        """Show one outcome; failures are shown even where all else is quiet."""
-        run, outcome = step.run, step.outcome
-        name = f"{run.cells[0]} seed {run.seed}"
-        clear = "\r\x1b[K" if self.on_terminal else ""
-        if outcome.state == "failed":
-            debug = click.get_current_context().find_root().params["debug"]
-            hint = "; --debug with --retry-failed shows the traceback" if outcome.traceback and not debug else ""
-            click.echo(f"{clear}failed: {name}: {outcome.error}{hint}", err=True)
-            if outcome.traceback and debug:
-                click.echo(outcome.traceback, err=True, nl=False)
-        else:
-            gamma = "" if outcome.gamma_test is None else f", γ {outcome.gamma_test:.4f}"
-            numbers = f"{outcome.test_error_percent:.2f} %{gamma}, {outcome.seconds:.0f} s"
-            self.session.say(f"{clear}[{step.done}/{step.total}] {name}: {numbers}{_left(step, self.on_terminal)}")
-        if self.on_terminal:
-            width = 30 * step.done // step.total
-            bar = "#" * width + "-" * (30 - width)
-            last = step.done == step.total
-            click.echo("" if last else f"[{bar}] {step.done}/{step.total}{_left(step, False)}", err=True, nl=last)
-
-
-def _left(step: Step, on_terminal: bool) -> str:
-    if on_terminal or step.done == step.total:
-        return ""
-    minutes, seconds = divmod(round(step.seconds_left), 60)
-    hours, minutes = divmod(minutes, 60)
-    words = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds} s"
-    return f", about {words} left"
 
 
 def _print_due(session: Session, output: Run, as_json: bool) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from thetarbm_cli.commands.progress import Display, Progress, print_message
+
 if TYPE_CHECKING:
     from thetarbm_cli.backend import Backend
     from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.outputs import Output
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -65,26 +64,13 @@ class Session:
     def say(self, message: str) -> None:
         """Print a message for people on stderr."""
         if not self.quiet:
-            click.echo(message, err=True)
+            print_message(message)
 
     @contextmanager
     def progress(self, label: str) -> Iterator[Progress]:
         """Show progress of one long step: a bar on a terminal, a line at its end in a log; nothing if none is made."""
-        if self.quiet:
-            yield lambda done, total: None
-        elif not sys.stderr.isatty():
-            reported = []
-            yield lambda done, total: reported.append(done)
-            if reported:
-                self.say(f"{label}: done")
-        else:
-            with click.progressbar(length=1, label=label, file=sys.stderr, show_eta=True) as bar:
-
-                def show(done: int, total: int) -> None:
-                    bar.length = total
-                    bar.update(done - bar.pos)
-
-                yield show
+        with Display(self.quiet) as display, display.step(label) as progress:
+            yield progress
 
 
 pass_session = click.make_pass_decorator(Session)

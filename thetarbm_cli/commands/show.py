@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option, suite_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import console
 from thetarbm_cli.errors import InputError
+
+if TYPE_CHECKING:
+    from thetarbm_cli.outputs import Show, UnfinishedRun
 
 
 @click.command("show")
@@ -22,27 +27,43 @@ from thetarbm_cli.errors import InputError
 def command(session: Session, run: str, suite_path: Path | None, as_json: bool) -> None:
     """Show one run: settings that differ from the defaults, numbers next to the paper's, history, times, files.
 
-    RUN is an id, the beginning of one, or the path of its folder or of its run.json. Nothing is trained, measured or
-    written.
+    RUN is as for evaluate. Of a run that is being trained, its settings and how far it is are shown. Nothing is
+    trained, measured or written.
     """
     from thetarbm_cli.experiments.runs.store import RunStore
     from thetarbm_cli.experiments.suite.loader import load_suite
-    from thetarbm_cli.reporting.show import INDENT, summarise, to_sections
+    from thetarbm_cli.reporting.show import summarise, summarise_unfinished
 
     store = RunStore(session.results)
-    name = store.find(run)
+    name = store.find(run, unfinished=True)
     record = store.load(name, refuse_newer=True)
-    if record is None:
+    shown: Show | UnfinishedRun
+    if record is not None:
+        shown = summarise(store, record, load_suite(suite_path, check_settings=False))
+    elif name in store.unfinished():
+        shown = summarise_unfinished(store, name)
+    else:
         raise InputError(f"the record of {name} in {store.path(name)} cannot be used; train it again")
-    shown = summarise(store, record, load_suite(suite_path, check_settings=False))
     if as_json:
         emit_json(shown)
-        return
-    color = False if os.environ.get("NO_COLOR") else None
-    for section in to_sections(shown, unicode=_has_unicode()):
-        label = click.style(f"{section.label:<{INDENT}}", bold=True, fg="red" if section.bad else None)
+    else:
+        _print(shown)
+
+
+def _print(run: Show | UnfinishedRun) -> None:
+    """Print labels and lines; what went wrong is red, what is going on has a colour of its own."""
+    from rich.text import Text
+
+    from thetarbm_cli.reporting.show import INDENT, to_sections
+
+    terminal = console(sys.stdout)
+    width = terminal.width if sys.stdout.isatty() else 80
+    for section in to_sections(run, width=width, unicode=_has_unicode()):
         for number, line in enumerate(section.lines):
-            click.echo(f"{'' if number else label:<{INDENT}}{line}".rstrip(), color=color)
+            label = Text(f"{'' if number else section.label:<{INDENT}}", section.style or "bold")
+            text = label + Text(line, section.style)
+            text.rstrip()
+            terminal.print(text, soft_wrap=True)
 
 
 def _has_unicode() -> bool:

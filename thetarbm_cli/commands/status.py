@@ -9,6 +9,7 @@ import click
 from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.commands.options import json_option, profile_option, seeds_option, source_option, suite_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_table, state_cell
 from thetarbm_cli.errors import EXIT_RUNS_MISSING
 
 
@@ -33,21 +34,31 @@ def command(
 
     Exit code 3 if runs are missing. NAME is as for run.
     """
-    from thetarbm_cli.experiments.execution.plan import suite_status
+    from thetarbm_cli.experiments.execution.plan import recorded_sources, suite_status
     from thetarbm_cli.experiments.suite.loader import load_suite
+    from thetarbm_cli.experiments.suite_file import find_suite, shipped_path
     from thetarbm_cli.outputs import Status
 
-    suite = load_suite(suite_path)
-    cells = suite_status(session.run_context(), session.results, suite, names, profile, seeds=seeds, source=source)
+    context, suite = session.run_context(), load_suite(suite_path, check_settings=False)
+    # Models, whose import takes long, are asked about the settings of a user's suite; the shipped one is right.
+    is_shipped = find_suite(suite_path).samefile(shipped_path())
+    check = (lambda: None) if is_shipped else lambda: load_suite(suite_path)
+    cells = suite_status(context, session.results, suite, names, profile, seeds=seeds, source=source, check=check)
     output = Status(due=sum(cell.state != "done" for cell in cells), cells=cells)
-    if not session.results.is_dir():
+    if not session.results.is_dir() and not any(cell.done for cell in cells):
         session.say(f"the results folder {session.results} does not exist: nothing was run yet")
     if as_json:
         emit_json(output)
     else:
-        width = max((len(cell.cell) for cell in cells), default=0)
-        for cell in cells:
-            reason = f"  {cell.reason}" if cell.reason else ""
-            click.echo(f"{cell.cell:<{width}}  {cell.done}/{cell.seeds}  {cell.state:<8}{reason}".rstrip())
-        session.say(f"{output.due} of {len(cells)} cells lack runs" if output.due else "all runs are done")
+        rows = [
+            (cell.cell, f"{cell.done}/{cell.seeds}", state_cell(cell.state), (cell.reason, "weak")) for cell in cells
+        ]
+        # A column of reasons that nobody gives would only be in the way.
+        width = 4 if any(cell.reason for cell in cells) else 3
+        print_table(("cell", "seeds", "state", "why")[:width], [row[:width] for row in rows])
+        told = f"{output.due} of {len(cells)} cells lack runs" if output.due else "all runs are done"
+        due = [cell.cell for cell in cells if cell.state != "done"] if source is None else []
+        for other, count in (recorded_sources(context, suite, due, profile, seeds=seeds) if due else {}).items():
+            told += f"; {'all' if count == output.due else count} are recorded for --source {other}"
+        session.say(told)
     return EXIT_RUNS_MISSING if output.due else 0

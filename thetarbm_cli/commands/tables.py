@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from thetarbm_cli.commands.completion import complete_tables
 from thetarbm_cli.commands.options import UserPath, json_option, profile_option, suite_option
+from thetarbm_cli.commands.progress import print_message
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import Cell, fits, print_table, print_text, state_cell
 from thetarbm_cli.errors import EXIT_FAILED, InputError, ReadOnlyError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import TABLES
@@ -18,23 +22,27 @@ if TYPE_CHECKING:
     from thetarbm_cli.outputs import Tables, TableValue, Verdict
     from thetarbm_cli.reporting import claims
     from thetarbm_cli.reporting.frame import Numbers
-    from thetarbm_cli.reporting.tables import Report
+    from thetarbm_cli.reporting.tables import Entry, Report, Row, Table
+
+# Lines on what is missing; more are made one for each source of images.
+MOST_MISSING = 8
 
 
 @click.command("tables")
 @click.option(
     "--table",
-    type=click.Choice([*TABLES, "all"]),
     default="all",
-    show_default=True,
-    help="Which table.",
+    metavar="NAME",
+    shell_complete=complete_tables,
+    help=f"Which table: {', '.join(TABLES)}, or one of the suite's own; a name that is unknown lists them.",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["markdown", "latex", "csv"]),
-    help="What to print and write [default: print Markdown, write all].",
+    help="What to print and write [default: print for the terminal, Markdown where it is piped; write all].",
 )
+@click.option("--standalone", is_flag=True, help="LaTeX as whole documents, not as tables for \\input.")
 @click.option("--out", type=UserPath(file_okay=False), help="Folder of the files [default: RESULTS/tables].")
 @click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file differs from its records.")
 @suite_option
@@ -45,6 +53,7 @@ def command(
     session: Session,
     table: str,
     form: str | None,
+    standalone: bool,
     out: Path | None,
     check: bool,
     suite_path: Path | None,
@@ -53,38 +62,113 @@ def command(
 ) -> int:
     """Print the paper's tables from the records, with the published numbers, and write them to files.
 
-    Nothing is trained or measured. Verdicts on the paper's claims are written next to the folder of the tables.
+    Nothing is trained or measured. Verdicts on the paper's claims are written to RESULTS, or all to --out.
     """
     from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.reporting.render import FORMATS, outdated, report_files
     from thetarbm_cli.reporting.tables import make_report
 
+    if standalone and form not in (None, "latex"):
+        raise InputError(f"--standalone is for LaTeX, and --format is {form}; leave one of them out")
+    form = "document" if standalone and form else form
     suite = load_suite(suite_path, check_settings=False)
-    report = make_report(session.results, suite, profile, list(TABLES) if table == "all" else [table])
+    report = make_report(session.results, suite, profile, [] if table == "all" else [table])
     if not any(report.tables.values()):
         raise InputError(f"no experiment of the suite is in table {table}")
     folder = out or session.results / "tables"
-    verdicts, formats = out or session.results, [form] if form else list(FORMATS)
-    files = report_files(report, folder, verdicts, formats)
+    written = [form] if form else ["markdown", "document" if standalone else "latex", "csv"]
+    verdicts = out or session.results
+    files = report_files(report, folder, verdicts, written, of_users=False)
+    of_users = report_files(report, folder, verdicts, written, of_users=True)
     if check:
         # Files of a user's own images need not be there, but those that are have to be right.
-        needed = report_files(report, folder, verdicts, formats, of_users=False)
-        wrong = outdated({path: text for path, text in files.items() if path in needed or os.path.lexists(path)})
-        words = [*([] if table == "all" else ["--table", table]), *([] if out is None else ["--out", str(out)])]
+        wrong = outdated(files | {path: text for path, text in of_users.items() if os.path.lexists(path)})
+        words = [
+            *([] if table == "all" else ["--table", table]),
+            *(["--standalone"] if standalone else []),
+            *([] if out is None else ["--out", str(out)]),
+        ]
         for path in wrong:
             what_helps = command_line("tables", *words, profile=profile)
-            click.echo(f"{path} is not what the records give; {what_helps} writes it", err=True)
+            print_message(f"{path} is not what the records give; {what_helps} writes it")
         return EXIT_FAILED if wrong else 0
     if as_json:
         emit_json(_output(report))
+    elif form is None and sys.stdout.isatty():
+        for source, tables in report.tables.items():
+            for each in tables:
+                # Of images that the paper has no numbers on, an empty table says nothing.
+                if not (source.is_users and each.is_empty):
+                    print_paper_table(each)
+        if table == "all":
+            _print_verdicts([*report.verdicts, *report.carried])
     else:
         _, to_text = FORMATS[form or "markdown"]
         click.echo("\n".join(to_text(each) for tables in report.tables.values() for each in tables), nl=False)
-    for line in report.missing():
+    missing = report.missing()
+    for line in missing if len(missing) <= MOST_MISSING else report.missing_at_once():
         session.say(line)
-    if any(numbers.records for numbers in report.numbers):
-        _write(session, files, folder, verdicts, wanted=out is not None)
+    # Who only looks at the records of an installed package has no results folder, and needs none.
+    if any(numbers.records for numbers in report.numbers) and (out is not None or session.results.is_dir()):
+        empty = [each.name for tables in report.tables.values() for each in tables if each.is_empty]
+        if empty:
+            session.say(f"no file is written of what has no number yet: {', '.join(dict.fromkeys(empty))}")
+        _write(session, files | of_users, folder, verdicts, wanted=out is not None)
     return 0
+
+
+def print_paper_table(table: Table) -> None:
+    """Print a table as the paper has it, or with a row for each group of its columns, as γ of all targets is too wide.
+
+    Where it is piped, it is Markdown.
+    """
+    from thetarbm_cli.reporting.render import CONTROLS, to_markdown
+
+    if not sys.stdout.isatty():
+        click.echo(f"\n{to_markdown(table)}", nl=False)
+        return
+    rows: list[list[Cell]] = [
+        [row.label, *(_cell(table, row, entry) for entry in row.entries)] for row in table.paper_rows
+    ]
+    headings = ["", *(f"{group}\n{column}" if group else column for group, column in table.headings)]
+    if table.groups and (table.kind.layout == "sparsity" or not fits(headings, rows)):
+        columns = table.columns[: table.groups[0][1]]
+        axis, texts = table.axis
+        headings = ["", axis, *columns]
+        rows = [
+            [(str(row[0]), "weak" if number else ""), text, *row[1 + number * len(columns) :][: len(columns)]]
+            for row in rows
+            for number, text in enumerate(texts)
+        ]
+    print_text(table.title, "bold", before="\n")
+    print_text(table.caption, "weak")
+    print_table(headings, rows)
+    if table.controls:
+        cells = [[row.label, *(_cell(table, row, entry) for entry in row.entries)] for row in table.controls]
+        print_table([CONTROLS, table.controls_heading], cells)
+    for note in table.notes:
+        print_text(note, "weak")
+
+
+def _cell(table: Table, row: Row, entry: Entry | None) -> Cell:
+    """Write an entry; the paper's value may stand on a line of its own."""
+    from thetarbm_cli.reporting.render import Marks, entry_text
+
+    text = entry_text(entry, Marks(bold="{}"), None if row.control else table.kind.published_digits)
+    style = "" if entry is None else "best" if entry.best else "open" if entry.starred else ""
+    return text.replace(" (", "\n("), style
+
+
+def _print_verdicts(evaluated: list[tuple[Numbers, list[claims.Verdict]]]) -> None:
+    from thetarbm_cli.reporting.claims import NO_DATA
+
+    for numbers, verdicts in evaluated:
+        if all(each.verdict == NO_DATA for each in verdicts):
+            print_text(f"No verdicts yet on {numbers.source.described}: runs are missing", "weak", before="\n")
+            continue
+        print_text(f"Verdicts on the paper's claims, {numbers.source.described}", "bold", before="\n")
+        rows = [(each.claim.text, state_cell(each.verdict), each.held) for each in verdicts]
+        print_table(["claim", "verdict", "comparisons that hold"], rows)
 
 
 def _write(session: Session, files: dict[Path, str], folder: Path, verdicts: Path, *, wanted: bool) -> None:
@@ -139,7 +223,7 @@ def _verdicts(evaluated: list[tuple[Numbers, list[claims.Verdict]]]) -> list[Ver
             text=each.claim.text,
             rule=each.rule,
             verdict=each.verdict,
-            holds=sum(part.holds for part in each.parts),
+            holds=each.holds,
             comparisons=len(each.parts),
             evidence=[
                 Comparison(holds=part.holds, words=part.words, contradicted=part.contradicted) for part in each.parts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from thetarbm_cli.commands.options import RegistryChoice, images_option, json_option, seed_option, set_option
+from thetarbm_cli.commands.progress import TrainingDisplay
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
@@ -18,7 +18,6 @@ from thetarbm_cli.registry import DATASETS, MODELS, preset_names
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunStore
     from thetarbm_cli.experiments.runs.training import TrainedRun
-    from thetarbm_cli.models.contrastive_divergence import EpochRecord
     from thetarbm_cli.outputs import Train
 
 
@@ -32,23 +31,20 @@ if TYPE_CHECKING:
 @click.option("--sparsity", type=float, help="Target of the mean activation [default: 0.3].")
 @click.option(
     "--profile",
-    type=click.Choice(["paper", "best", "quick", "tiny"]),
+    type=click.Choice(["paper", "best", "survey", "quick", "tiny"]),
     default="paper",
-    show_default=True,
     help="Size of the run.",
 )
 @click.option(
     "--preset",
     type=click.Choice(preset_names()),
     default="paper",
-    show_default=True,
     help="Settings of the paper, or (tirbm) of the TI-RBM's authors.",
 )
 @click.option(
     "--train-on",
     type=RegistryChoice(DATASETS),
     default="mnist-rot",
-    show_default=True,
     help="What it learns from; mnist is tested on mnist-rot, the others on test images of their own.",
 )
 @images_option
@@ -110,13 +106,14 @@ def command(
         parameters={**assigned.parameters, **given},
         perturbation=assigned.perturbation,
         svm=assigned.svm,
+        **assigned.run,
     )
     started = time.perf_counter()
     context = session.run_context()
-    with EpochDisplay(session, model) as display:
+    with TrainingDisplay(session.quiet, model) as display:
         # A profile takes as many images as there are; who names a number wants that number.
         refuse_missing_images(context, resolved, seed, assigned.data, display.preparing)
-        trained = train_run(context, resolved, seed, force=force, on_epoch=display, on_data=display.preparing)
+        trained = train_run(context, resolved, seed, force=force, on_epoch=display.epoch, on_data=display.preparing)
     elapsed = time.perf_counter() - started
     output = _output(context.store, trained)
     if as_json:
@@ -138,46 +135,6 @@ def _refuse_contradiction(options: dict[str, Any], assigned: dict[str, Any], sec
             raise InputError(
                 f"{option} and --set {section}{name}={assigned[name]} contradict each other: give one of them"
             )
-
-
-class EpochDisplay:
-    """Show epochs as they end: one rewritten line on a terminal, one line each in a log."""
-
-    def __init__(self, session: Session, model: str) -> None:
-        self.session = session
-        self.model = model
-        self.started = time.perf_counter()
-        self.first = 0
-        self.prepares = False
-        self.on_terminal = sys.stderr.isatty()
-
-    def __enter__(self) -> EpochDisplay:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.on_terminal and self.first and not self.session.quiet:
-            click.echo(err=True)
-
-    def preparing(self, done: int, total: int) -> None:
-        """Say once that data is prepared, and leave its time out of the epochs'."""
-        if not self.prepares:
-            self.session.say("preparing the data")
-        self.prepares = True
-        self.started = time.perf_counter()
-
-    def __call__(self, record: EpochRecord, epochs: int) -> None:
-        """Show one finished epoch."""
-        if self.session.quiet:
-            return
-        self.first = self.first or record.epoch
-        done = record.epoch - self.first + 1
-        left = (time.perf_counter() - self.started) / done * (epochs - record.epoch)
-        line = (
-            f"{self.model} epoch {record.epoch:>{len(str(epochs))}}/{epochs}  "
-            f"reconstruction error {record.reconstruction_error:.4f}  "
-            f"mean activation {record.mean_activation:.3f}  {left:3.0f} s left"
-        )
-        click.echo(f"\r{line}  " if self.on_terminal else line, err=True, nl=not self.on_terminal)
 
 
 def _output(store: RunStore, trained: TrainedRun) -> Train:

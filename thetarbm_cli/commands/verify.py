@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from thetarbm_cli.commands.options import json_option
+from thetarbm_cli.commands.progress import Display
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_table, state_cell
 from thetarbm_cli.errors import EXIT_FAILED
 
 if TYPE_CHECKING:
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @click.command("verify")
-@click.option("--rotations", type=click.IntRange(2, 72), default=9, show_default=True, help="S of the support set.")
-@click.option("--size", type=click.IntRange(4, 40), default=28, show_default=True, help="Side of the images.")
+@click.option("--rotations", type=click.IntRange(2, 72), default=9, help="S of the support set.")
+@click.option("--size", type=click.IntRange(4, 40), default=28, help="Side of the images.")
 @json_option
 @pass_session
 def command(session: Session, rotations: int, size: int, as_json: bool) -> int:
@@ -26,18 +28,28 @@ def command(session: Session, rotations: int, size: int, as_json: bool) -> int:
     measured deviation is shown. Exit code 1 if an exact claim fails.
     """
     from thetarbm_cli.data.sources.mnist import sample_digits
-    from thetarbm_cli.measures.theory import verify
+    from thetarbm_cli.imaging.rotation import KINDS
+    from thetarbm_cli.measures.theory import TOLERANCES, verify
     from thetarbm_cli.outputs import Verify
 
-    checks = verify(sample_digits(1000, size), rotations=rotations, on_check=None if as_json else _show)
+    checks: list[Check] = []
+    with Display(session.quiet) as display:
+        line = display.line("checking")
+
+        def note(check: Check) -> None:
+            checks.append(check)
+            line.update("", len(checks), len(KINDS) * len(TOLERANCES))
+
+        verify(sample_digits(1000, size), rotations=rotations, on_check=note)
     output = Verify(passed=all(check.passed for check in checks), checks=checks)
     if as_json:
         emit_json(output)
     else:
+        rows = [(check.rotation, check.name, f"{check.value:.3g}", state_cell(_verdict(check))) for check in checks]
+        print_table(("rotation", "check", "deviation", "verdict"), rows)
         click.echo("every exact claim holds" if output.passed else "an exact claim fails")
     return 0 if output.passed else EXIT_FAILED
 
 
-def _show(check: Check) -> None:
-    verdict = "measured" if not check.exact else "pass" if check.passed else "FAIL"
-    click.echo(f"{check.rotation:<12}{check.name:<50}{check.value:<12.3g}{verdict}")
+def _verdict(check: Check) -> str:
+    return "measured" if not check.exact else "pass" if check.passed else "FAIL"

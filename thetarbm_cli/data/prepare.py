@@ -10,7 +10,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from pydantic import ValidationError
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.data.recipes import Progress, Recipe, Request, as_unit_floats
-from thetarbm_cli.data.splits import PARTS, PartName, balanced_choice
+from thetarbm_cli.data.splits import NO_LABEL, PARTS, PartName, balanced_choice
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.outputs import ImageSummary, PreparedFile, Splits
@@ -59,7 +61,7 @@ class Prepared:
     sha256 : checksum of that file
     seed : the data seed
     images : (N, h, h) uint8 array, or float32 in [0, 1]
-    labels : (N,) int64 array
+    labels : (N,) int64 array; all -1 if a user's file has none
     split : (N,) uint8 array of 0 train, 1 valid, 2 test
     angles : (N,) float64 array of counter-clockwise degrees, or None where they are unknown
     cached : whether the file was there already
@@ -76,23 +78,36 @@ class Prepared:
     angles: NDArray[np.float64] | None
     cached: bool
 
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{np.count_nonzero(self.split == number)} {name}" for name, number in PARTS.items())
+        return f"<{self.dataset}, {self.source}, seed {self.seed}: {counts} images of {self.size}×{self.size} pixels>"
+
     @property
     def size(self) -> int:
         """Side h of the images in pixels."""
         return int(self.images.shape[1])
 
     def part(self, name: PartName) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Give one part as models take it.
-
-        Returns
-        -------
-        images : (n, h*h) float32 array in [0, 1]
-        labels : (n,) int64 array
-        """
+        """Give one part as models take it: images (n, h*h) in [0, 1], and labels (n,)."""
         rows = self.split == PARTS[name]
         return as_unit_floats(self.images[rows]), self.labels[rows]
 
-    def subset(self, train: int | None, valid: int | None, test: int | None) -> Prepared:
+    @property
+    def train(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Training images and labels; as `part`."""
+        return self.part("train")
+
+    @property
+    def valid(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Validation images and labels; as `part`."""
+        return self.part("valid")
+
+    @property
+    def test(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Test images and labels; as `part`."""
+        return self.part("test")
+
+    def subset(self, train: int | None = None, valid: int | None = None, test: int | None = None) -> Prepared:
         """Take the first images of each class: a balanced, always equal part of each part.
 
         Classes come in equal numbers as far as they reach, in the original order; None, or more than there
@@ -112,6 +127,40 @@ class Prepared:
             split=self.split[rows],
             angles=None if self.angles is None else self.angles[rows],
         )
+
+
+def load_images(
+    dataset: str | Path = "mnist-rot", source: str = "generated", seed: int = 0, data_dir: str | Path | None = None
+) -> Prepared:
+    """Load a data set as arrays; it is prepared first if it is not there.
+
+    Parameters
+    ----------
+    dataset : mnist-rot, mnist or fashion-rot, or the path of a ``.npz`` with images of your own
+    source : one of its sources; not needed with a path
+    seed : decides which images are drawn, and their angles
+    data_dir : folder of prepared data; by default the user's cache, as ``thetarbm info`` names it
+
+    Returns
+    -------
+    Prepared
+        Arrays ``images`` (N, h, h), ``labels``, ``split`` and ``angles``; ``train``, ``valid`` and ``test`` are pairs
+        of images as models take them, (n, h·h) in [0, 1], and labels; ``subset`` has fewer of each.
+
+    Examples
+    --------
+    >>> from thetarbm_cli import load_images
+    >>> images, labels = load_images("mnist-rot").train
+    >>> images.shape
+    (10000, 784)
+    """
+    import platformdirs
+
+    folder = data_dir or os.environ.get("THETARBM_DATA_DIR") or platformdirs.user_cache_path("thetarbm")
+    name = str(dataset)
+    if name.endswith(".npz"):
+        name, source = "mnist-rot", name
+    return prepare(Path(folder), name, source, seed=seed)
 
 
 def prepare(
@@ -150,25 +199,21 @@ def prepare(
         If a download or writing fails.
     """
     file = _find_file(dataset, Request(data_dir, source, seed, archive, transpose))
-    if not force:
-        # First without the lock, so that a folder that cannot be written to serves as well.
-        try:
-            prepared = file.load()
-        except UnusableError:
-            prepared = None
-        if prepared is not None:
+    if force:
+        with storage.locked(file.path):
+            return file.make(progress)
+    # First without the lock, so that a folder that cannot be written to serves as well.
+    with suppress(UnusableError):
+        if prepared := file.load():
             return prepared
     with storage.locked(file.path):
-        if not force:
-            try:
-                prepared = file.load()
-            except OutdatedError as reason:
-                logger.info("%s is made again: %s", file.path.name, reason)
-            except UnusableError as reason:
-                logger.warning("%s is not used and is made again: %s", file.path, reason)
-            else:
-                if prepared is not None:
-                    return prepared
+        try:
+            if prepared := file.load():
+                return prepared
+        except OutdatedError as reason:
+            logger.info("%s is made again: %s", file.path.name, reason)
+        except UnusableError as reason:
+            logger.warning("%s is not used and is made again: %s", file.path, reason)
         return file.make(progress)
 
 
@@ -185,10 +230,8 @@ class _File:
     def load(self) -> Prepared | None:
         """Read and verify the file; None if it is not there."""
         found = find_prepared(self.path, self.recipe.wanted)
-        if found is None:
-            return None
         # A user's file may have moved since: its source is the path that is asked for.
-        return _in_memory(self.path, found.arrays, {**found.sidecar, "source": self.source}, cached=True)
+        return found and dataclasses.replace(found, source=self.source)
 
     def make(self, progress: Progress | None) -> Prepared:
         """Make the file and its sidecar."""
@@ -220,13 +263,7 @@ def _in_memory(path: Path, arrays: Mapping[str, Any], sidecar: Mapping[str, Any]
 
 
 def _find_file(dataset: str, request: Request) -> _File:
-    """Find the recipe for what is asked for, and where its file is.
-
-    Raises
-    ------
-    InputError
-        If the request makes no sense.
-    """
+    """Find the recipe for what is asked for, and where its file is; refuse a request that makes no sense."""
     if not 0 <= request.seed <= LARGEST_SEED:
         raise InputError(f"the data seed {request.seed} is outside 0..{LARGEST_SEED}")
     if request.transpose not in TRANSPOSE:
@@ -246,30 +283,18 @@ def _find_file(dataset: str, request: Request) -> _File:
 
 
 def load_prepared(path: Path) -> Prepared:
-    """Load a prepared file as it is, without what it was made from.
-
-    Raises
-    ------
-    ThetaRBMError
-        If it is damaged or missing.
-    """
+    """Load a prepared file as it is, without what it was made from; refuse one that is damaged or missing."""
     try:
         found = find_prepared(path, {})
     except UnusableError as reason:
         raise ThetaRBMError(f"{path} cannot be used: {reason}") from reason
     if found is None:
         raise ThetaRBMError(f"{path} is missing")
-    return _in_memory(path, found.arrays, found.sidecar, cached=True)
+    return found
 
 
 def prepared_checksum(data_dir: Path, dataset: str, source: str, *, seed: int = 0) -> str | None:
-    """Give the checksum of data that is prepared here, from its sidecar alone; None if it is not.
-
-    Raises
-    ------
-    InputError
-        If the request makes no sense.
-    """
+    """Give the checksum of data that is prepared here, from its sidecar alone; None if it is not."""
     file = _find_file(dataset, Request(data_dir, source, seed))
     try:
         sidecar = read_sidecar(file.path)
@@ -297,11 +322,20 @@ def summarise(prepared: Prepared) -> ImageSummary:
     labels, split = prepared.labels, prepared.split
     classes: dict[str, dict[str, int]] = {}
     for name, number in PARTS.items():
-        values, counts = np.unique(labels[split == number], return_counts=True)
+        values, counts = np.unique(labels[(split == number) & (labels != NO_LABEL)], return_counts=True)
         classes[name] = {str(value): int(count) for value, count in zip(values, counts, strict=True)}
     mean, std = _pixel_statistics(prepared.images)
     splits = Splits(**{name: int((split == number).sum()) for name, number in PARTS.items()})
     return ImageSummary(splits=splits, classes=classes, pixel_mean=mean, pixel_std=std)
+
+
+def recognise_archive(prepared: Prepared) -> str | None:
+    """Say whether official data is from the true archive; None of other data."""
+    if prepared.source != "official":
+        return None
+    from thetarbm_cli.data.sources.official import recognise
+
+    return recognise(prepared.labels, prepared.split)
 
 
 def _pixel_statistics(images: NDArray[np.generic]) -> tuple[float, float]:
@@ -318,17 +352,7 @@ def _pixel_statistics(images: NDArray[np.generic]) -> tuple[float, float]:
 
 
 def orientation_shares(prepared: Prepared, progress: Progress | None = None) -> list[float]:
-    """Compute the share of the images with each dominant orientation φ_s, and keep it in the sidecar.
-
-    Parameters
-    ----------
-    prepared : a whole prepared file or a subset of it
-    progress : called with (images done, images in all)
-
-    Returns
-    -------
-    list of S floats whose sum is 1
-    """
+    """Compute the share of the images with each dominant orientation φ_s, and keep the S shares in the sidecar."""
     estimator = OrientationEstimator()
     # Another estimator or another choice of images finds no shares kept.
     belonging = {"estimator": repr(estimator), "images": len(prepared.images), "sha256": prepared.sha256}
@@ -366,27 +390,13 @@ class OutdatedError(UnusableError):
     """The prepared file is sound, but it is not (or no longer) what is asked for."""
 
 
-@dataclass(frozen=True)
-class Found:
-    """A prepared file that was read and verified."""
-
-    arrays: dict[str, NDArray[Any]]
-    sidecar: dict[str, Any]
-
-
 def sidecar_path(target: Path) -> Path:
     """Name the sidecar of the data file `target`."""
     return target.with_suffix(".json")
 
 
 def read_sidecar(target: Path) -> dict[str, Any]:
-    """Read the sidecar of `target`.
-
-    Raises
-    ------
-    UnusableError
-        If it is missing, damaged or of another format.
-    """
+    """Read the sidecar of `target`; one that is missing, damaged or of another format is an `UnusableError`."""
     path = sidecar_path(target)
     try:
         sidecar = documents.read(path)
@@ -418,17 +428,8 @@ def add_to_sidecar(target: Path, sha256: str, field: str, value: Any) -> None:
             write_sidecar(target, {**sidecar, field: value})
 
 
-def find_prepared(target: Path, wanted: Mapping[str, Any]) -> Found | None:
-    """Read and verify a prepared file.
-
-    Parameters
-    ----------
-    target : the ``.npz``
-    wanted : items that the sidecar's recipe must hold
-
-    Returns
-    -------
-    Found, or None if nothing is there
+def find_prepared(target: Path, wanted: Mapping[str, Any]) -> Prepared | None:
+    """Read and verify a prepared file, whose recipe must hold what is `wanted`; None if nothing is there.
 
     Raises
     ------
@@ -459,7 +460,7 @@ def find_prepared(target: Path, wanted: Mapping[str, Any]) -> Found | None:
         raise UnusableError(f"it cannot be read ({error})") from error
     if not _is_layout(arrays):
         raise UnusableError("its arrays are not those of prepared data")
-    return Found(arrays, sidecar)
+    return _in_memory(target, arrays, sidecar, cached=True)
 
 
 def _is_layout(arrays: Mapping[str, NDArray[Any]]) -> bool:

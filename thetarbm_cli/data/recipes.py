@@ -22,7 +22,8 @@ Build = Callable[[Progress | None], tuple[Arrays, dict[str, Any]]]
 # Keeps data sets made from one seed independent of each other; the numbers are part of every prepared file.
 # Stream 0 of a seed is also what numpy.random.default_rng(seed) gives, from which users may have made their images:
 # their split has a stream of its own.
-MNIST_ROT_STREAM, MNIST_STREAM, FASHION_ROT_STREAM, USER_STREAM = 0, 1, 2, 3
+MNIST_BILINEAR_STREAM, MNIST_STREAM, FASHION_BILINEAR_STREAM, USER_STREAM = 0, 1, 2, 3
+MNIST_ROT_STREAM, FASHION_ROT_STREAM = 4, 5
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,11 @@ class Recipe:
 
     Attributes
     ----------
-    wanted : dict
-        What the recorded recipe of an existing file must hold, so that the file is what is asked for. Its ``method``
-        is the name of the recipe: another name makes older files outdated.
-    build : callable
-        Makes the arrays.
-    takes_archive : bool
-        Whether ``--archive`` means something to it.
-    name : str, optional
-        Of a file of a user, which is no data set that the registry has: the name it goes by.
-    content : str, optional
-        What a file name has instead of the source.
+    wanted : what the recorded recipe of an existing file must hold, so that the file is what is asked for. Its
+        ``method`` is the name of the recipe: another name makes older files outdated
+    takes_archive : whether ``--archive`` means something to it
+    name : of a file of a user, which is no data set that the registry has: the name it goes by
+    content : what a file name has instead of the source
     """
 
     wanted: dict[str, Any]
@@ -62,20 +57,10 @@ class Recipe:
     content: str | None = None
 
 
-def raw_numbers(count: int, seed: int, stream: int = MNIST_ROT_STREAM) -> NDArray[np.uint64]:
-    """Draw 64-bit numbers from PCG64.
+def raw_numbers(count: int, seed: int, stream: int) -> NDArray[np.uint64]:
+    """Draw 64-bit numbers from PCG64; the stream keeps data sets made from one seed independent of each other.
 
     The raw output is the one thing whose stream NumPy guarantees; it does not guarantee the methods of ``Generator``.
-
-    Parameters
-    ----------
-    count : how many
-    seed : the data seed
-    stream : keeps data sets made from one seed independent of each other
-
-    Returns
-    -------
-    (count,) uint64 array
     """
     return np.random.PCG64([seed, stream]).random_raw(count)
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 TRAIN, VALID, TEST = 0, 1, 2
 PartName = Literal["train", "valid", "test"]
 PARTS: dict[PartName, int] = {"train": TRAIN, "valid": VALID, "test": TEST}
+# The label of every image of a user's file that has no labels.
+NO_LABEL = -1
 
 
 def split_column(sizes: dict[int, int]) -> NDArray[np.uint8]:
@@ -29,30 +31,14 @@ def rank_within_class(labels: NDArray[np.integer]) -> NDArray[np.int64]:
 def balanced_choice(labels: NDArray[np.integer], count: int) -> NDArray[np.int64]:
     """Choose `count` images (all if there are fewer), classes in equal numbers as far as they reach.
 
-    The first image of every class, then the second of every class, and so on; the result is in the order of
-    `labels`.
-
-    Returns
-    -------
-    (min(count, n),) int64 array of indices, ascending
+    The first image of every class, then the second of every class, and so on; the indices are ascending.
     """
     by_rank = np.lexsort((labels, rank_within_class(labels)))
     return np.sort(by_rank[:count])
 
 
 def draw_split(labels: NDArray[np.integer], numbers: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """Draw 60 % train, 10 % valid and 30 % test of every class, to rounding.
-
-    Parameters
-    ----------
-    labels : (n,) integer array
-    numbers : (n,) uint64 array
-        Random numbers; their order decides who goes where.
-
-    Returns
-    -------
-    (n,) uint8 array
-    """
+    """Draw 60 % train, 10 % valid and 30 % test of every class, to rounding, by the order of random numbers (n,)."""
     shuffled = np.argsort(numbers, kind="stable")
     ranks = np.empty(len(labels), dtype=np.int64)
     ranks[shuffled] = rank_within_class(labels[shuffled])

@@ -8,8 +8,11 @@ that completes a word asks for the names at every press of a key.
 from __future__ import annotations
 
 import itertools
+import json
+import lzma
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,19 +108,15 @@ def find_suite(given: Path | None = None) -> Path:
 
 
 def read_document(path: Path) -> Document:
-    """Read a file of plain YAML.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is not YAML, or uses tags, anchors, aliases or a key twice.
-    """
+    """Read a file of plain YAML."""
     text = read_suite_text(path)
     document = Document(path, text.splitlines())
     try:
-        document.problems.extend(find_extras(text))
+        # What is wrong is told by the parser in Python, which says more of it.
+        loader = LOADER if _is_plain(text) else yaml.SafeLoader
+        document.problems.extend(find_extras(text, loader))
         document.raise_problems()
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         message = str(getattr(error, "problem", None) or "it is not YAML")
@@ -132,14 +131,15 @@ def read_document(path: Path) -> Document:
     return document
 
 
-def read_suite_text(path: Path) -> str:
-    """Text of a suite, which may not be too large.
+def _is_plain(text: str) -> bool:
+    try:
+        return next(find_extras(text, LOADER), None) is None
+    except yaml.YAMLError:
+        return False
 
-    Raises
-    ------
-    InputError
-        If it is no such text, or no file at all.
-    """
+
+def read_suite_text(path: Path) -> str:
+    """Text of a suite, which may not be too large."""
     try:
         if path.exists() and not path.is_file():
             raise InputError(f"cannot read the suite {path}: it is not a file")
@@ -208,15 +208,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True)
 class SuiteNames:
-    """What a suite has by name.
-
-    Attributes
-    ----------
-    experiments : what each is about, by its name
-    cells : names of the cells of each experiment
-    profiles : what each is about, by its name
-    tables : the tables that its experiments stand in
-    """
+    """What a suite has by name: experiments and profiles with what each is about, cells by experiment, tables."""
 
     experiments: dict[str, str]
     cells: dict[str, list[str]]
@@ -227,9 +219,23 @@ class SuiteNames:
 NOTHING = SuiteNames({}, {}, {}, ())
 
 
+# Of the first lines of a pack, which name its runs.
+LARGEST_LINE = 1 << 24
+
+
 def run_identifiers(folder: Path) -> list[str]:
     """Names of all runs in a folder of runs that have a record, sorted."""
     return sorted(path.parent.name for path in folder.glob("*/run.json"))
+
+
+def packed_identifiers(folder: Path | None = None) -> list[str]:
+    """Names of all runs in a folder of packs, or in the package's; see `experiments.runs.packing`."""
+    names: list[str] = []
+    for path in (folder or Path(__file__).with_name("packed")).glob("*.records.xz"):
+        with suppress(OSError, EOFError, lzma.LZMAError, ValueError, KeyError, TypeError), lzma.open(path) as stream:
+            stream.readline(LARGEST_LINE)
+            names += json.loads(stream.readline(LARGEST_LINE))["runs"]
+    return names
 
 
 def cell_name(experiment: str, at: dict[str, Any]) -> str:

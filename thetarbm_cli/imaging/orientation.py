@@ -22,6 +22,7 @@ from thetarbm_cli.errors import InputError
 OPERATORS = ("gaussian", "central", "sobel")
 WEIGHTINGS = ("squared", "magnitude", "count")
 BINNINGS = ("shared", "hard", "smoothed")
+BORDERS = ("repeated", "mirrored")
 # A narrower Gaussian is zero beside its centre, and a wider one flat over any image.
 SMALLEST_SCALE, LARGEST_SCALE = 0.1, 100.0
 
@@ -59,6 +60,9 @@ class OrientationEstimator:
     smoothing : float
         Standard deviation in degrees of a Gaussian that the histogram is smoothed by, around the circle; 0 for none.
         Useful if bins are far narrower than the spread of directions along a stroke.
+    border : {"repeated", "mirrored"}
+        What gradients see beyond the frame: the border pixels repeated, or the image mirrored there (``reflect`` in
+        SciPy). The two differ for the Gaussian alone: the others reach one pixel beyond.
 
     Examples
     --------
@@ -73,6 +77,7 @@ class OrientationEstimator:
     weighting: str = "squared"
     binning: str = "shared"
     smoothing: float = 0.0
+    border: str = "repeated"
 
     def __post_init__(self) -> None:
         if self.rotations < 1:
@@ -81,6 +86,7 @@ class OrientationEstimator:
             ("gradient operator", self.operator, OPERATORS),
             ("weighting", self.weighting, WEIGHTINGS),
             ("binning", self.binning, BINNINGS),
+            ("border", self.border, BORDERS),
         ):
             if value not in known:
                 raise InputError(f"unknown {what} {value!r}: choose one of {', '.join(known)}")
@@ -96,17 +102,9 @@ class OrientationEstimator:
         return self.estimate(images)[0]
 
     def estimate(self, images: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Estimate the dominant orientation of each image.
+        """Estimate the dominant orientation of each image (N, V) or (N, h, h) in [0, 1].
 
-        Parameters
-        ----------
-        images : (N, V) or (N, h, h) array in [0, 1]
-
-        Returns
-        -------
-        indices : (N,) int64 array
-            The fullest bin, the first one of equals. An image without contrast gets 0.
-        histograms : (N, S) float32 array
+        Gives the fullest bin (N,), the first one of equals, 0 for an image without contrast; and the histograms (N, S).
         """
         histograms = self.histogram(images)
         return histograms.argmax(axis=1).astype(np.int64), histograms
@@ -116,18 +114,9 @@ class OrientationEstimator:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find every orientation that an image may have: the peaks of its histogram that come near the highest one.
 
-        Parameters
-        ----------
-        images : (N, V) or (N, h, h) array in [0, 1]
-        share : float
-            Least height of a further peak, as a share of the highest. At 1 there is the dominant orientation alone.
-
-        Returns
-        -------
-        rows : (M,) int64 array
-            The image of each hypothesis, ascending, M ≥ N.
-        indices : (M,) int64 array
-            Its orientation; of each image the dominant one first, then ascending.
+        The `share` is the least height of a further peak, of the highest; at 1 there is the dominant orientation alone.
+        Gives the image of each hypothesis, ascending, and its orientation, of each image the dominant one first, then
+        ascending: two (M,) arrays, M ≥ N.
         """
         dominant, histograms = self.estimate(images)
         peaks = np.zeros(histograms.shape, dtype=bool)
@@ -143,23 +132,14 @@ class OrientationEstimator:
         return rows[order], indices[order]
 
     def histogram(self, images: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Add up the weights of each orientation.
-
-        Parameters
-        ----------
-        images : (N, V) or (N, h, h) array in [0, 1]
-
-        Returns
-        -------
-        (N, S) float32 array; zero for an image without contrast
-        """
+        """Add up the weights of each orientation in images (N, V) or (N, h, h): (N, S), zero without contrast."""
         size = _side(images)
         flat = images.reshape(len(images), size * size)
         bins = self._fine_bins() if self.binning == "smoothed" else self.rotations
         sums = np.empty((len(flat), bins + 2), dtype=np.complex64)
         chunk = max(_CHUNK_PIXELS // (size * size), 1)
         most = min(chunk, len(flat))
-        gradients = GradientFilter(most, size, self.operator, self.scale)
+        gradients = GradientFilter(most, size, self.operator, self.scale, self.border)
         counter = DirectionCounter(most, size * size, bins, self.weighting, shared=self.binning != "hard")
         for start in range(0, len(flat), chunk):
             block = np.ascontiguousarray(flat[start : start + chunk], dtype=np.float32)
@@ -201,12 +181,14 @@ def _side(images: NDArray[np.floating]) -> int:
 
 # Gradients by matrix products. Each gradient mask is an outer product: a smoothing along one axis, a derivative along
 # the other. Written as band matrices they map a batch of images to its derivatives by two BLAS products each.
-# Beyond the frame the border pixels are repeated. For a digit on black that is the same as zero outside unless the
-# digit touches the frame; for any other image the frame itself makes no edge, and a constant image has no gradient.
+# Beyond the frame the border pixels are repeated or mirrored. For a digit on black that is the same as zero outside
+# unless it comes near the frame; for any other image the frame itself makes no edge, and a constant one no gradient.
 
 
 @lru_cache(maxsize=16)
-def gradient_matrices(size: int, operator: str, scale: float) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def gradient_matrices(
+    size: int, operator: str, scale: float, border: str = "repeated"
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Give the smoothing and the derivative of a line of pixels as matrices, made once (do not change them).
 
     Parameters
@@ -217,6 +199,8 @@ def gradient_matrices(size: int, operator: str, scale: float) -> tuple[NDArray[n
         A Gaussian and its derivative (cut off at 4σ), no smoothing and central differences, or Sobel's masks.
     scale : float
         σ of the Gaussian in pixels; the others have no scale.
+    border : {"repeated", "mirrored"}
+        What is beyond the frame.
 
     Returns
     -------
@@ -228,37 +212,20 @@ def gradient_matrices(size: int, operator: str, scale: float) -> tuple[NDArray[n
         offset = np.arange(-reach, reach + 1)
         smoothing = np.exp(-0.5 * (offset / scale) ** 2)
         smoothing /= smoothing.sum()
-        return _band_matrix(size, smoothing), _band_matrix(size, offset / scale**2 * smoothing)
+        return _band_matrix(size, smoothing, border), _band_matrix(size, offset / scale**2 * smoothing, border)
     smoothing = np.array([0.0, 1, 0]) if operator == "central" else np.array([1, 2, 1]) / 4
-    return _band_matrix(size, smoothing), _band_matrix(size, np.array([-0.5, 0, 0.5]))
+    return _band_matrix(size, smoothing, border), _band_matrix(size, np.array([-0.5, 0, 0.5]), border)
 
 
 class GradientFilter:
-    """Takes the derivatives of square images, at most `images` at a time, in arrays that are made once.
+    """Takes the derivatives of square images, at most `images` at a time, in arrays that are made once."""
 
-    Parameters
-    ----------
-    images, size : int
-        Largest n, and the side, of the images to come.
-    operator, scale
-        As in `gradient_matrices`.
-    """
-
-    def __init__(self, images: int, size: int, operator: str, scale: float) -> None:
-        self.smooth, self.derive = gradient_matrices(size, operator, scale)
+    def __init__(self, images: int, size: int, operator: str, scale: float, border: str = "repeated") -> None:
+        self.smooth, self.derive = gradient_matrices(size, operator, scale, border)
         self._half, self._right, self._down = (np.empty((images, size, size), dtype=np.float32) for _ in range(3))
 
     def __call__(self, images: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Give the derivatives along the columns and along the rows.
-
-        Parameters
-        ----------
-        images : (n, V) float32 array, C-contiguous
-
-        Returns
-        -------
-        right, down : (n, V) float32 arrays, good until the next call
-        """
+        """Give the derivatives of images (n, V) to the right and down, good until the next call."""
         size = len(self.smooth)
         lines = images.reshape(-1, size)
         half, right, down = (part[: len(images)] for part in (self._half, self._right, self._down))
@@ -269,12 +236,16 @@ class GradientFilter:
         return right.reshape(images.shape), down.reshape(images.shape)
 
 
-def _band_matrix(size: int, mask: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Write the correlation of a line of pixels with a mask as a (size, size) matrix, border repeated."""
+def _band_matrix(size: int, mask: NDArray[np.float64], border: str) -> NDArray[np.float32]:
+    """Write the correlation of a line of pixels with a mask as a (size, size) matrix."""
     matrix = np.zeros((size, size))
     pixel = np.arange(size)
     for offset, factor in enumerate(mask, start=-(len(mask) // 2)):
-        np.add.at(matrix, (pixel, np.clip(pixel + offset, 0, size - 1)), factor)
+        seen = pixel + offset
+        if border == "mirrored":
+            seen = seen % (2 * size)
+            seen = np.minimum(seen, 2 * size - 1 - seen)
+        np.add.at(matrix, (pixel, np.clip(seen, 0, size - 1)), factor)
     return matrix.astype(np.float32)
 
 
@@ -303,16 +274,8 @@ _ARCTANGENT = _arctangent_series()
 class DirectionCounter:
     """Adds up weights of gradient directions in bins around the circle, at most `images` images at a time.
 
-    Parameters
-    ----------
-    images, pixels : int
-        Largest n, and V, of the gradients to come.
-    bins : int
-        Bins around the circle, the first one centred at the right.
-    weighting : {"squared", "magnitude", "count"}
-        The weight of a pixel: squared gradient magnitude, gradient magnitude, or 1.
-    shared : bool
-        Whether a weight is split linearly between the two nearest bins, or goes to the nearest one.
+    The first bin is centred at the right; weightings are those of `OrientationEstimator`. A weight is `shared` linearly
+    between the two nearest bins, or goes to the nearest one.
     """
 
     def __init__(self, images: int, pixels: int, bins: int, weighting: str, shared: bool) -> None:

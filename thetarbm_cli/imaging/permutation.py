@@ -103,18 +103,9 @@ def _wedge(size: int, exact: int) -> NDArray[np.complex128]:
 
 
 def _orbits(wedge: NDArray[np.complex128], count: int, rotations: int, exact: int) -> NDArray[np.complex128]:
-    """Gather the pixels of one ring into `count` orbits.
+    """Gather the pixels of one ring into `count` orbits, (count, S/exact) pixels p_0, p_1, … of each.
 
-    Parameters
-    ----------
-    wedge : (P,) array
-        One pixel for each set of exact turns, nearest to the centre first; P ≥ count·S/exact.
-    count, rotations, exact : int
-        The number of orbits, S, and the number of exact turns.
-
-    Returns
-    -------
-    (count, S/exact) array of the pixels p_0, p_1, … of each orbit
+    The wedge has one pixel for each set of exact turns, nearest to the centre first, at least count·S/exact.
     """
     turns = np.exp(2j * np.pi / rotations * np.arange(rotations // exact))
     best, best_error = wedge, math.inf

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from thetarbm_cli.backend import Array, Backend, NumpyBackend
+from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.permutation import cyclic_permutation
 
@@ -130,11 +130,7 @@ class Rotations:
 
     Parameters
     ----------
-    size : int
-        Side of the images; V = size².
-    rotations : int
-        S, the number of angles.
-    kind, offset
+    size, rotations, kind, offset
         As in `rotation_operators`.
     backend : Backend
         Where the operators and the images are.
@@ -151,7 +147,7 @@ class Rotations:
     rotations: int = 9
     kind: str = "bilinear"
     offset: float = 0.0
-    backend: Backend = field(default_factory=NumpyBackend, compare=False, repr=False)
+    backend: Backend = field(default_factory=Backend, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         self._on_host()
@@ -171,18 +167,9 @@ class Rotations:
         _ = self.operators
 
     def rotate(self, images: Array, indices: ArrayLike, transpose: bool = False) -> Array:
-        """Rotate each image by its own rotation: T_{s_i} x_i (or T'_{s_i} x_i), one product a group.
+        """Rotate each image (N, V) on the device by its own rotation: T_{s_i} x_i, or T'_{s_i} x_i, C-contiguous.
 
-        Parameters
-        ----------
-        images : (N, V) float32 array on the device
-        indices : (N,) integers on the host, each in 0 … S−1
-        transpose : bool
-            Whether to apply T' (for a permutation: rotate back).
-
-        Returns
-        -------
-        (N, V) array on the device, C-contiguous
+        The `indices` (N,) s_i in 0 … S−1 are on the host. There is one product for each group of equal ones.
         """
         self._check_images(images)
         index = np.asarray(indices)
@@ -190,6 +177,8 @@ class Rotations:
             raise InputError(f"rotate needs one integer index for each of the {images.shape[0]} images")
         if index.size and (index.min() < 0 or index.max() >= self.rotations):
             raise InputError(f"an orientation index lies outside 0..{self.rotations - 1}")
+        if index.size and index.min() == index.max():
+            return self.rotate_by(images, int(index[0]), transpose)
         operators = self.transposed if transpose else self.operators
         rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
         order = np.argsort(index, kind="stable")
@@ -204,40 +193,18 @@ class Rotations:
         return rotated
 
     def rotate_by(self, images: Array, index: int, transpose: bool = False) -> Array:
-        """Rotate all images by one rotation: T_s x_i (or T'_s x_i).
-
-        Parameters
-        ----------
-        images : (N, V) float32 array on the device
-        index : int
-            s, in 0 … S−1.
-        transpose : bool
-            Whether to apply T'.
-
-        Returns
-        -------
-        (N, V) array on the device, C-contiguous
-        """
+        """Rotate all images (N, V) by one rotation: T_s x_i, or T'_s x_i, C-contiguous; `index` is s."""
         self._check_images(images)
         if not 0 <= index < self.rotations:
             raise InputError(f"orientation index {index} lies outside 0..{self.rotations - 1}")
         rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
-        self._apply((self.transposed if transpose else self.operators)[index], images, rotated)
+        operator = (self.transposed if transpose else self.operators)[index]
+        for block, columns in self._columns(images):
+            rotated[block] = (operator @ columns).T
         return rotated
 
     def rotate_all(self, images: Array, out: Array | None = None) -> Array:
-        """Rotate all images by all rotations.
-
-        Parameters
-        ----------
-        images : (N, V) float32 array on the device
-        out : (S, N, V) float32 array on the device, optional
-            Where to write the rotated images.
-
-        Returns
-        -------
-        (S, N, V) array on the device, C-contiguous unless `out` is not
-        """
+        """Rotate all images (N, V) by all rotations: (S, N, V), in `out` if it is given."""
         self._check_images(images)
         if out is None:
             out = self.backend.xp.empty((self.rotations, *images.shape), dtype=np.float32)
@@ -247,16 +214,7 @@ class Rotations:
         return out
 
     def rotate_each(self, images: Array) -> Iterator[Array]:
-        """Rotate all images by one rotation after the other, as `rotate_by` does, in one array.
-
-        Parameters
-        ----------
-        images : (N, V) float32 array on the device
-
-        Yields
-        ------
-        S arrays (N, V) on the device, C-contiguous; each is overwritten by the next
-        """
+        """Rotate all images (N, V) by one rotation after the other; each result is overwritten by the next."""
         self._check_images(images)
         blocks = list(self._columns(images))
         rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
@@ -271,11 +229,6 @@ class Rotations:
             # A sparse product on the host copies what is not contiguous: here once for all rotations. For the
             # device the transpose of rows is the column-major layout that its sparse product wants.
             yield block, np.ascontiguousarray(images[block].T) if self.backend.xp is np else images[block].T
-
-    def _apply(self, operator: Any, images: Array, out: Array) -> None:
-        """Write ``operator @ x`` for each of the (N, V) images x into the rows of `out`."""
-        for block, columns in self._columns(images):
-            out[block] = (operator @ columns).T
 
     def _blocks(self, start: int, stop: int) -> Iterator[slice]:
         """Cut the rows start … stop−1 into equal parts for one product each."""

@@ -57,17 +57,7 @@ class Standardiser:
         return standardiser
 
     def fit(self, images: NDArray[np.floating], orientations: ArrayLike | None = None) -> Self:
-        """Learn mean and scale of each pixel in each group.
-
-        Parameters
-        ----------
-        images : (N, V) array, N ≥ 1
-        orientations : (N,) integers in 0 … S−1; needed with groups, otherwise not used
-
-        Returns
-        -------
-        Self
-        """
+        """Learn mean and scale of each pixel of images (N, V), N ≥ 1, in each group; by orientations (N,), if any."""
         if images.ndim != 2 or not images.size:
             raise InputError(f"standardisation needs images of shape (N, V) and at least one, not {images.shape}")
         group = self._groups(images, orientations)
@@ -84,17 +74,7 @@ class Standardiser:
         return self
 
     def transform(self, images: NDArray[np.floating], orientations: ArrayLike | None = None) -> NDArray[np.float32]:
-        """Standardise images by the statistics of their groups.
-
-        Parameters
-        ----------
-        images : (N, V) array
-        orientations : (N,) integers in 0 … S−1; needed with groups, otherwise not used
-
-        Returns
-        -------
-        (N, V) float32 array
-        """
+        """Standardise images (N, V) by the statistics of their groups."""
         if not hasattr(self, "mean_"):
             raise InputError("this standardiser has no statistics yet: call fit first")
         if images.ndim != 2 or images.shape[1] != self.mean_.shape[1]:

@@ -7,6 +7,7 @@ under rotation are independent has 1/S, not 0. As the denominator sees the origi
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.backend import Array, Backend, NumpyBackend, all_finite
+from thetarbm_cli.backend import all_finite
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import Rotations
+
+Features = NDArray[np.floating[Any]]
 
 # Enough rows for an efficient product with the weights, few enough for the processor's cache.
 DEFAULT_CHUNK = 1000
@@ -30,22 +33,15 @@ DEAD_ROUNDINGS = 4.0
 
 @dataclass(frozen=True)
 class GammaScore:
-    """The γ-score of a set of features.
+    """The γ-score of a set of features; units are dead whose features do not vary over the originals.
 
     Attributes
     ----------
-    mean : float
-        Mean of γ_j over the live units (the paper's γ); NaN if all are dead.
-    ratio_of_sums : float
-        Σ_j var(μ_j) / Σ_j var(h_j) over the live units; NaN if all are dead.
-    per_unit : (H,) array
-        γ_j, NaN for dead units.
-    dead_units : int
-        Units whose features do not vary over the originals.
-    bounded : float
-        Mean over live units of var(μ_j) / var over all rotated copies, which is in [0, 1]; 0 for a unit whose
-        rotated copies do not vary.
-    images : int
+    mean : of γ_j over the live units (the paper's γ); NaN if all are dead
+    ratio_of_sums : Σ_j var(μ_j) / Σ_j var(h_j) over the live units; NaN if all are dead
+    per_unit : (H,) array of γ_j, NaN for dead units
+    bounded : mean over live units of var(μ_j) / var over all rotated copies, which is in [0, 1]; 0 for a unit whose
+        rotated copies do not vary
     """
 
     mean: float
@@ -57,40 +53,20 @@ class GammaScore:
 
 
 class GammaAccumulator:
-    """γ-score of features that come in chunks of images; all sums in float64.
+    """γ-score of H features, the `units`, that come in chunks of images; all sums in float64."""
 
-    Parameters
-    ----------
-    units : int
-        H, the number of features.
-    backend : Backend, optional
-        Where the features are; NumPy by default.
-    """
-
-    def __init__(self, units: int, backend: Backend | None = None) -> None:
+    def __init__(self, units: int) -> None:
         self.units = units
-        self.backend: Backend = NumpyBackend() if backend is None else backend
         self._originals = Moments()
         self._averages = Moments()
         self._copies = Moments()
         self._rounding = 0.0
-        self._room: Array | None = None
+        self._room: Features | None = None
 
-    def add(self, original: Array, rotated: Iterable[Array]) -> None:
-        """Take in one chunk of images.
+    def add(self, original: Features, rotated: Iterable[Features]) -> None:
+        """Take in one chunk of images: features h_j(x), (n, H), and h_j(T_s x) of the same images for each rotation.
 
-        Parameters
-        ----------
-        original : (n, H) array
-            Features h_j(x).
-        rotated : iterable of S' arrays (n, H)
-            Features h_j(T_s x) of the same images, for each rotation. One is asked for after the other, and
-            `original` is done with before the first, so all may share one buffer.
-
-        Raises
-        ------
-        InputError
-            If the shapes do not fit, or features are NaN or infinite.
+        One is asked for after the other, and `original` is done with before the first, so all may share one buffer.
         """
         shape = original.shape
         if len(shape) != 2 or shape[1] != self.units or not shape[0]:
@@ -115,26 +91,19 @@ class GammaAccumulator:
         total /= copies
         self._averages.add(total)
 
-    def _room_for(self, images: int) -> Array:
+    def _room_for(self, images: int) -> Features:
         """Give two float64 arrays of at least `images` rows, made once: new memory costs as much as a sum."""
         if self._room is None or self._room.shape[1] < images:
-            self._room = self.backend.xp.empty((2, images, self.units), dtype=np.float64)
+            self._room = np.empty((2, images, self.units), dtype=np.float64)
         return self._room
 
     def result(self) -> GammaScore:
-        """Compute the γ-score of all images so far.
-
-        Raises
-        ------
-        InputError
-            If there are fewer than 2 images.
-        """
+        """Compute the γ-score of all images so far."""
         images = self._originals.count
         if images < 2:
             raise InputError(f"the γ-score needs at least 2 images, there {'is 1' if images else 'are none'}")
-        host = self.backend.to_host
-        original, average, copies = (host(m.variance) for m in (self._originals, self._averages, self._copies))
-        spread = DEAD_ROUNDINGS * self._rounding * np.abs(host(self._originals.mean))
+        original, average, copies = (each.variance for each in (self._originals, self._averages, self._copies))
+        spread = DEAD_ROUNDINGS * self._rounding * np.abs(self._originals.mean)
         live = np.sqrt(original) > spread
         per_unit = np.full(self.units, np.nan)
         per_unit[live] = average[live] / original[live]
@@ -153,15 +122,15 @@ class GammaAccumulator:
 
 
 def gamma_score(
-    features_of: Callable[[Array], Array],
+    features_of: Callable[..., Features],
     images: NDArray[np.float32],
     *,
     size: int,
     rotations: int = 9,
     offset: float = 20.0,
-    kind: str = "bilinear",
     chunk: int = DEFAULT_CHUNK,
-    backend: Backend | None = None,
+    sample: Callable[[Features, int, int], Features] | None = None,
+    orientations: Callable[[Features, int, int], NDArray[np.int64]] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> GammaScore:
     """Compute the γ-score of a model's features under the rotations S' = {φ_s + Δ}.
@@ -170,7 +139,7 @@ def gamma_score(
     ----------
     features_of : callable (n, V) array -> (n, H) array
         The model's transform, with whatever it does to an image first: a rotated image's orientation is
-        estimated again. It gets and returns arrays of the backend.
+        estimated again.
     images : (N, V) float32 array
         Square images, row-major; only `chunk` of them are held in rotated form at a time.
     size : int
@@ -179,15 +148,14 @@ def gamma_score(
         S, the number of rotations φ_s = 360°·s/S.
     offset : float
         Δ in degrees, 0 ≤ Δ < 360/S.
-    kind : str
-        Kind of rotation, as in `Rotations`.
+    sample : callable (features, first, copy) -> features, optional
+        Applied to the features of a chunk that begins with the image `first`; `copy` is 0 for the originals and counts
+        the rotations from 1.
+    orientations : callable (images, first, copy) -> (n,) array, optional
+        Gives the orientations of a chunk that begins with the image `first`, for `features_of` to take as such; `copy`
+        is 0 for the originals and counts the rotations from 1.
     progress : callable (done, total), optional
         Called after each chunk with the number of images.
-
-    Raises
-    ------
-    InputError
-        If the offset is out of range, there are fewer than 2 images, or the features are not finite.
     """
     if rotations < 1:
         raise InputError(f"rotations is {rotations}, but the γ-score needs at least 1")
@@ -200,14 +168,20 @@ def gamma_score(
         raise InputError(f"chunk is {chunk}, but it must be at least 1 image")
     if len(images) < 2:
         raise InputError(f"the γ-score needs at least 2 images, there are {len(images)}")
-    device = NumpyBackend() if backend is None else backend
-    support = Rotations(size, rotations, kind, offset, device)
-    units = features_of(device.asarray(images[:1], dtype=np.float32)).shape[1]
-    accumulator = GammaAccumulator(units, device)
+    support = Rotations(size, rotations, "bilinear", offset)
+    accumulator = GammaAccumulator(features_of(images[:1]).shape[1])
     for start in range(0, len(images), chunk):
-        batch = device.asarray(images[start : start + chunk], dtype=np.float32)
-        rotated = (features_of(copies) for copies in support.rotate_each(batch))
-        accumulator.add(features_of(batch), rotated)
+        batch = np.asarray(images[start : start + chunk], dtype=np.float32)
+        chunks = itertools.chain([batch], support.rotate_each(batch))
+        if orientations is None:
+            features = (features_of(each) for each in chunks)
+        else:
+            features = (
+                features_of(each, orientations=orientations(each, start, copy)) for copy, each in enumerate(chunks)
+            )
+        if sample is not None:
+            features = (sample(each, start, copy) for copy, each in enumerate(features))
+        accumulator.add(next(features), features)
         if progress is not None:
             progress(start + len(batch), len(images))
     return accumulator.result()
@@ -218,23 +192,17 @@ class Moments:
 
     Each chunk is centred at its own mean before squaring, and chunks are merged by the distance of their
     means: no large numbers are subtracted, whatever the offset of a column, and the order and size of the
-    chunks matter to rounding only. Arrays stay where they are, on the host or on a device.
+    chunks matter to rounding only.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        # Numbers until the first chunk makes them (H,) arrays of its device.
+        # Numbers until the first chunk makes them (H,) arrays.
         self.mean: Any = 0.0
         self._squares: Any = 0.0
 
-    def add(self, rows: Array) -> None:
-        """Take in float64 rows (n, H), n ≥ 1, which are overwritten: a copy would cost as much as the sums.
-
-        Raises
-        ------
-        InputError
-            If a value is NaN or infinite.
-        """
+    def add(self, rows: Features) -> None:
+        """Take in float64 rows (n, H), n ≥ 1, which are overwritten: a copy would cost as much as the sums."""
         count = len(rows)
         with np.errstate(invalid="ignore"):  # ∞ − ∞ is refused in the next line
             mean = rows.mean(axis=0)
@@ -250,6 +218,6 @@ class Moments:
         self.count = total
 
     @property
-    def variance(self) -> Array:
+    def variance(self) -> Any:
         """Population variance of each column, (H,), as ``numpy.var`` gives it."""
         return self._squares / self.count

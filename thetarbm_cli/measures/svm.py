@@ -17,13 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import confusion_matrix
-from sklearn.svm import SVC
 
-from thetarbm_cli.backend import Array, Backend, NumpyBackend, all_finite
+from thetarbm_cli.backend import Array, Backend, all_finite
 from thetarbm_cli.errors import InputError
-
-DEFAULT_CACHE_MEGABYTES = 200.0
 
 # The terms of −γ|x − y|² cancel: its error is a few roundings of γ|x|², |x| taken from the centre of the
 # data. Up to this γ|x|² of the support vectors x a float32 product leaves a kernel good to 1e-5. A point y
@@ -50,8 +46,6 @@ class RBFClassifier:
         Kernel exp(−gamma·|x − y|²); the paper's "σ = 0.02" is read as this one.
     backend : Backend, optional
         Where the products are computed; NumPy by default. The solver is libsvm, on the host.
-    cache_megabytes : float
-        libsvm's cache of one pair of classes; more than its float32 kernel matrix is never used.
 
     Attributes
     ----------
@@ -86,28 +80,16 @@ class RBFClassifier:
     intercept_: Doubles
     centre_: Doubles
 
-    def __init__(
-        self,
-        C: float = 10.0,
-        gamma: float = 0.02,
-        backend: Backend | None = None,
-        cache_megabytes: float = DEFAULT_CACHE_MEGABYTES,
-    ) -> None:
+    def __init__(self, C: float = 10.0, gamma: float = 0.02, backend: Backend | None = None) -> None:
         self.C = _check_positive(C, "C")
         self.gamma = _check_positive(gamma, "gamma")
-        self.cache_megabytes = _check_positive(cache_megabytes, "cache_megabytes")
-        self.backend: Backend = NumpyBackend() if backend is None else backend
+        self.backend = Backend() if backend is None else backend
 
     def fit(self, features: Array, labels: NDArray[Any]) -> Self:
         """Train on features (N, F) and their labels (N,).
 
         Memory beside the features: the kernel blocks within each class and one matrix over the two largest
         classes, in float64 (0.2 GB for 10,000 images of 10 classes, 2.2 GB for 12,000 of 2 classes).
-
-        Raises
-        ------
-        InputError
-            If features are not finite, or the labels are of one class, or a class has fewer than 2 images.
         """
         training = TrainingSet(features, labels, self.backend)
         rows = training.rows
@@ -115,10 +97,10 @@ class RBFClassifier:
         intercept = []
         for i, j, kernel in training.pair_matrices(self.gamma):
             first = len(rows[i])
-            solution = _solve_pair(kernel, first, self.C, self.cache_megabytes)
-            coefficients[j - 1, rows[i]] = solution.coefficients[:first]
-            coefficients[i, rows[j]] = solution.coefficients[first:]
-            intercept.append(solution.intercept)
+            solution, offset = _solve_pair(kernel, first, self.C)
+            coefficients[j - 1, rows[i]] = solution[:first]
+            coefficients[i, rows[j]] = solution[first:]
+            intercept.append(offset)
         supports = [row[np.any(coefficients[:, row] != 0, axis=0)] for row in rows]
         self.classes_ = training.classes
         self.support_ = np.concatenate(supports)
@@ -182,16 +164,7 @@ class RBFClassifier:
 class Classification:
     """The result of a classifier on the test images.
 
-    Attributes
-    ----------
-    test_error_percent : float
-    confusion : list of list of int
-        Test images by class (row) and label given (column).
-    error_per_class : list of float or None
-        Percent; None for a class without test images.
-    support_vectors : int
-    classes : list
-        Labels of rows and columns.
+    Rows of the confusion are classes, columns the labels given; a class without test images has no error.
     """
 
     test_error_percent: float
@@ -204,22 +177,10 @@ class Classification:
 def evaluate_classifier(
     classifier: RBFClassifier, parts: Iterable[tuple[Array, NDArray[np.int64]]], test_labels: NDArray[Any]
 ) -> Classification:
-    """Measure a trained classifier on images that may be seen in several orientations each.
+    """Measure a trained classifier on images (with M labels) that may be seen in several orientations each.
 
-    The decision values of all features of an image are added up, and the pairs of classes vote on the sums.
-
-    Parameters
-    ----------
-    classifier : RBFClassifier
-    parts : iterable of (features, rows)
-        Some features (m, F) at a time, and the image (m,) that each is of; every image is in one part at least.
-    test_labels : (M,) array
-        Labels of the images.
-
-    Raises
-    ------
-    InputError
-        If features are not finite or of another width, or a label is unknown.
+    The decision values of all features of an image are added up, and the pairs of classes vote on the sums. The `parts`
+    are some features (m, F) at a time, and the image (m,) that each is of; every image is in one part at least.
     """
     classes = classifier.classes_
     truth = _class_numbers(np.asarray(test_labels), classes, len(test_labels), "test")
@@ -229,6 +190,8 @@ def evaluate_classifier(
             raise InputError(f"there are labels of {len(truth)} test images but features of image {rows.max()}")
         np.add.at(decisions, rows, classifier.decision_pairs(features))
     given = vote(decisions, len(classes))
+    from sklearn.metrics import confusion_matrix
+
     confusion = confusion_matrix(truth, given, labels=np.arange(len(classes)))
     images = confusion.sum(axis=1)
     wrong = images - confusion.diagonal()
@@ -243,16 +206,7 @@ def evaluate_classifier(
 
 @dataclass(frozen=True)
 class GridSearchResult:
-    """The C and γ with the smallest validation error, and the whole grid.
-
-    Attributes
-    ----------
-    C, gamma : float
-        The chosen pair; the first of equals, in the order of `grid`.
-    validation_error_percent : float
-    grid : list of {"C", "gamma", "validation_error_percent"}
-        Every pair, C in the outer loop.
-    """
+    """The C and γ with the smallest validation error, the first of equals, and every pair of the grid with its own."""
 
     C: float
     gamma: float
@@ -289,14 +243,8 @@ def grid_search(
         added up.
     progress : callable (done, total), optional
         Called after each solved pair of classes of each grid point.
-
-    Raises
-    ------
-    InputError
-        If the features are not finite or differ in width, the labels do not fit, or the grid is empty or
-        holds a value that is not positive.
     """
-    backend = NumpyBackend() if backend is None else backend
+    backend = Backend() if backend is None else backend
     if not len(C_values) or not len(gamma_values):
         raise InputError("the grid search needs at least one value of C and one of gamma")
     penalties = [_check_positive(value, "C") for value in C_values]
@@ -320,8 +268,8 @@ def grid_search(
             np.exp(kernel, out=kernel)
             valid_kernel = np.exp(gamma * to_both)
             for c, penalty in enumerate(penalties):
-                solution = _solve_pair(kernel, len(training.rows[i]), penalty)
-                values = valid_kernel @ solution.coefficients + solution.intercept
+                coefficients, intercept = _solve_pair(kernel, len(training.rows[i]), penalty)
+                values = valid_kernel @ coefficients + intercept
                 decisions[c, g, :, column] = np.bincount(images, weights=values)
                 done += 1
                 if progress is not None:
@@ -337,42 +285,34 @@ def grid_search(
 
 
 class TrainingSet:
-    """Checked training features, grouped by class, and the kernel matrices of all pairs of classes.
+    """Checked training features (N, F), grouped by class, and the kernel matrices of all pairs of classes.
 
-    Attributes
-    ----------
-    features : (N, F) array on the device
-    classes : (K,) array of labels, sorted
-    rows : K arrays
-        Rows of each class in the order of the data: the order in which libsvm meets them.
-    centre : (F,) float64 array on the device
+    The rows of each of the K classes are in the order of the data: the order in which libsvm meets them.
     """
 
     def __init__(self, features: Array, labels: NDArray[Any], backend: Backend) -> None:
         _check_matrix(features, "training")
         _check_finite(features, "training")
-        self.classes, members = _check_training_labels(np.asarray(labels), len(features))
+        labels = np.asarray(labels)
+        if labels.shape != (len(features),):
+            raise InputError(f"there are {len(features)} training images but labels of the shape {labels.shape}")
+        self.classes, members, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        if len(counts) < 2:
+            raise InputError(f"the training images are all of class {labels[0]}; a classifier needs two classes")
+        if counts.min() < 2:
+            rare = self.classes[counts.argmin()]
+            raise InputError(f"class {rare} has one training image; a classifier needs at least 2 images of each class")
         self.rows = [np.flatnonzero(members == number) for number in range(len(self.classes))]
         self.backend = backend
         self.features = backend.asarray(features)
         self.centre = self.features.mean(axis=0, dtype=np.float64)
 
     def pair_matrices(self, gamma: float | None) -> Iterator[tuple[int, int, Doubles]]:
-        """Give for each pair of classes i < j a symmetric matrix over their images; each block is computed once.
+        """Give for each pair of classes i < j the matrix of exp(−γ d²), or without γ of −d², over all their images.
 
         Products are in float64: float32 distances move dual coefficients by up to 0.04, as the solver then takes
-        other steps.
-
-        Parameters
-        ----------
-        gamma : float or None
-            For kernel values exp(−γ d²); None for plain −d².
-
-        Yields
-        ------
-        i, j : int
-        matrix : (n_i + n_j, n_i + n_j) array on the host
-            It lies in one buffer for all pairs: use it before the next one is asked for.
+        other steps. Each block is computed once, and all matrices lie in one buffer: use one before the next is asked
+        for.
         """
         scale = 1.0 if gamma is None else gamma
         groups = self._groups()
@@ -414,39 +354,20 @@ class TrainingSet:
         return [self.features[self.backend.asarray(row)] for row in self.rows]
 
 
-@dataclass(frozen=True)
-class _PairSolution:
-    """The two-class machine of classes i < j, in libsvm's signs: a positive decision value votes for class i.
+def _solve_pair(kernel: Doubles, first: int, C: float) -> tuple[Doubles, float]:
+    """Train the machine of two classes i < j with the settings SVC has by default, in libsvm's signs.
 
-    Attributes
-    ----------
-    coefficients : (n_i + n_j,) array
-        y·α of the images of class i, then of class j; 0 where an image is no support vector.
-    intercept : float
-    """
-
-    coefficients: Doubles
-    intercept: float
-
-
-def _solve_pair(
-    kernel: Doubles, first: int, C: float, cache_megabytes: float = DEFAULT_CACHE_MEGABYTES
-) -> _PairSolution:
-    """Train the machine of two classes with the settings SVC has by default.
-
-    Parameters
-    ----------
-    kernel : (n, n) array
-        Kernel values; rows of class i first.
-    first : int
-        Number of rows of class i.
+    The kernel (n, n) has the `first` rows of class i. Coefficients (n,) are y·α of each image, 0 where it is no support
+    vector; a positive decision value votes for class i. The second result is the intercept.
     """
     labels = np.repeat([0, 1], [first, len(kernel) - first])
-    machine: Any = SVC(C=C, kernel="precomputed", cache_size=cache_megabytes).fit(kernel, labels)
+    from sklearn.svm import SVC
+
+    machine: Any = SVC(C=C, kernel="precomputed").fit(kernel, labels)
     coefficients = np.zeros(len(kernel))
     # With two classes alone SVC turns the signs round, to make a positive value mean the second class.
     coefficients[machine.support_] = -machine.dual_coef_[0]
-    return _PairSolution(coefficients, -float(machine.intercept_[0]))
+    return coefficients, -float(machine.intercept_[0])
 
 
 def class_pairs(classes: int) -> list[tuple[int, int]]:
@@ -541,25 +462,6 @@ def _check_matrix(features: Array, what: str, *, width: int | None = None) -> No
 def _check_finite(features: Array, what: str) -> None:
     if not all_finite(features):
         raise InputError(f"the {what} features have NaN or infinite values; train the model again or correct the file")
-
-
-def _check_training_labels(labels: NDArray[Any], images: int) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Give the classes of the training labels, sorted, and the number of the class of each image.
-
-    Returns
-    -------
-    classes : (K,) array
-    members : (images,) array of class numbers in 0, …, K − 1
-    """
-    if labels.shape != (images,):
-        raise InputError(f"there are {images} training images but labels of the shape {labels.shape}")
-    classes, members, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    if len(classes) < 2:
-        raise InputError(f"the training images are all of class {classes[0]}; a classifier needs two classes")
-    if counts.min() < 2:
-        rare = classes[counts.argmin()]
-        raise InputError(f"class {rare} has one training image; a classifier needs at least 2 images of each class")
-    return classes, members
 
 
 def _class_numbers(labels: NDArray[Any], classes: NDArray[Any], images: int, what: str) -> NDArray[np.intp]:

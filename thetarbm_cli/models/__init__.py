@@ -5,7 +5,7 @@ from typing import Any
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models.base import Model
-from thetarbm_cli.models.controls import AlignedPixels, Pixels
+from thetarbm_cli.models.controls import AlignedPixels, AugmentedRBM, Pixels
 from thetarbm_cli.models.local_theta import LocalThetaRBM
 from thetarbm_cli.models.oriented import OrientedRBM
 from thetarbm_cli.models.rbm import RBM
@@ -16,6 +16,7 @@ from thetarbm_cli.registry import MODELS
 __all__ = [
     "RBM",
     "AlignedPixels",
+    "AugmentedRBM",
     "LocalThetaRBM",
     "Model",
     "OrientedRBM",
@@ -28,13 +29,7 @@ __all__ = [
 
 
 def model_class(name: str) -> type[Model]:
-    """Find the class of a model by its name in the registry.
-
-    Raises
-    ------
-    InputError
-        If there is none, or a plug-in's is no model.
-    """
+    """Find the class of a model by its name in the registry."""
     found = MODELS.load(name)
     if not (isinstance(found, type) and issubclass(found, Model)):
         raise InputError(f"the model {name} of the plug-in {MODELS[name].about} does not derive from {Model.__name__}")

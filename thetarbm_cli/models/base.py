@@ -8,7 +8,6 @@ fitted, and what the command line, a suite and the docs know of its settings.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import math
 import numbers
@@ -22,10 +21,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from thetarbm_cli.backend import NumpyBackend
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.backend import Backend, few_threads
+from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.imaging.orientation import (
     BINNINGS,
+    BORDERS,
     LARGEST_SCALE,
     OPERATORS,
     SMALLEST_SCALE,
@@ -66,17 +66,11 @@ def parameter(
 
     Parameters
     ----------
-    default : value
-    about : str
-        What it means, in a sentence.
-    least, above, most, below : float, optional
-        The range of a number.
-    choices : tuple of str
-        The values of a word.
-    setting : bool
-        Whether a run has it among its settings; a run has its own seed, a call its own backend.
-    kw_only : bool
-        Whether it is given by name alone.
+    about : what it means, in a sentence
+    least, above, most, below : the range of a number
+    choices : the values of a word
+    setting : whether a run has it among its settings; a run has its own seed, a call its own backend
+    kw_only : whether it is given by name alone
     """
     bounds = {"least": least, "above": above, "most": most, "below": below}
     metadata = {"about": about, "choices": choices, "setting": setting, **bounds}
@@ -105,13 +99,7 @@ class Parameter:
         return cls(field.name, kind, field.default, **field.metadata)
 
     def checked(self, value: Any) -> Any:
-        """Check a value; a whole number given for a number becomes one, nothing else is converted.
-
-        Raises
-        ------
-        InputError
-            If it is of another type or out of range.
-        """
+        """Check a value; a whole number given for a number becomes one, nothing else is converted."""
         kind, _, optional = self.type.partition(" | ")
         if kind not in _KIND_NAMES or (value is None and optional == "None"):
             return value
@@ -180,8 +168,7 @@ def _refuse_unknown(cls: Any, given: Mapping[str, Any]) -> None:
         if name not in known:
             takers = [each for each in _models_below(Model) if name in each.declared]
             owners = [each.__name__ for each in takers if not any(base in takers for base in each.__mro__[1:])]
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(sorted(known))}"
+            hint = did_you_mean(name, sorted(known), "it has {}")
             if owners:
                 hint = f"{', '.join(owners)} {'have' if owners[1:] else 'has'}"
             raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
@@ -225,6 +212,7 @@ class Model(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         default=0, about="Seed of the initial weights, the batch orders and the sampling.", setting=False
     )
     backend: str = parameter(default="auto", about="Where it is computed: auto, numpy or cupy.", setting=False)
+    verbose: Any = parameter(default=False, about="Whether fit prints a line after each epoch.", setting=False)
 
     # All parameters of the class by name; `estimator` fills it.
     declared: ClassVar[Mapping[str, Parameter]]
@@ -258,22 +246,13 @@ class Model(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def checked_settings(cls, settings: Mapping[str, Any], *, name: str | None = None) -> dict[str, Any]:
         """Check the names, types and ranges of settings; whole numbers given for numbers become numbers.
 
-        Parameters
-        ----------
-        settings : mapping
-        name : str, optional
-            What messages call the model.
-
-        Raises
-        ------
-        InputError
-            For the first that is wrong.
+        Messages call the model by `name`.
         """
         known = cls.default_settings()
         for key in settings:
             if key not in known:
-                takes = f"it has {', '.join(known)}" if known else "it has none"
-                raise InputError(f"model {name or cls.__name__} has no setting {key!r}; {takes}")
+                hint = did_you_mean(key, known, "it has {}" if known else "it has none")
+                raise InputError(f"model {name or cls.__name__} has no setting {key!r}; {hint}")
         checked = {key: cls.declared[key].checked(value) for key, value in settings.items()}
         cls(**checked).check_settings()
         return checked
@@ -290,11 +269,7 @@ class Model(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     def candidate_orientations(self, X: Any) -> tuple[Orientations, Orientations] | None:
         """Find the orientations with which images are measured; None if `transform` finds the one of each by itself.
 
-        Returns
-        -------
-        rows : (m,) array, ascending
-            The image of each pair.
-        orientations : (m,) array
+        Gives pairs of an image, by its row, ascending, and an orientation: two (m,) arrays.
         """
         return None
 
@@ -302,13 +277,22 @@ class Model(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
         """Estimate the memory that training takes at most: here, of the images as they are, checked and changed."""
         return FLOAT_BYTES * 3 * images * pixels
 
+    def training_products(self, images: int, pixels: int) -> int | None:
+        """Count the multiply-adds of training; None for a model that does not say."""
+        return None
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]
         return tags
 
     def _check_images(self, X: Any, *, reset: bool) -> Images:
-        """Validate images as scikit-learn does: 2-D, finite, float32, as wide as at fit."""
+        """Validate images as scikit-learn does: finite, float32, as wide as at fit; (N, h, w) becomes (N, h·w)."""
+        shape: tuple[int, ...] = X.shape if isinstance(X, np.ndarray) else ()
+        if len(shape) == 4 and shape[3] in (3, 4):
+            raise InputError(f"pixels have {shape[3]} colours: make images grey, as X[..., :3].mean(axis=-1)")
+        if len(shape) == 3:
+            X = X.reshape(shape[0], -1)
         images: Images = validate_data(
             self, X, reset=reset, dtype=np.float32, order="C", accept_sparse=False, ensure_min_samples=1
         )
@@ -335,6 +319,8 @@ class RotatingModel(Model):
     )
 
     def _check_images(self, X: Any, *, reset: bool) -> Images:
+        if getattr(X, "ndim", 2) == 3 and X.shape[1] != X.shape[2]:
+            raise InputError(f"images must be square, not {X.shape[1]}×{X.shape[2]} pixels")
         images = super()._check_images(X, reset=reset)
         side = math.isqrt(images.shape[1])
         if side * side != images.shape[1] or side < 2:
@@ -374,6 +360,11 @@ class OrientedModel(RotatingModel):
     orientation_smoothing: float = parameter(
         default=0.0, least=0, most=180, about="Degrees by which the histogram is smoothed."
     )
+    orientation_border: str = parameter(
+        default="repeated",
+        choices=BORDERS,
+        about="What gradients see beyond the frame; the two differ for Gaussian gradients alone.",
+    )
     hypotheses: float = parameter(
         default=1.0,
         above=0,
@@ -391,21 +382,15 @@ class OrientedModel(RotatingModel):
             weighting=self.orientation_weighting,
             binning=self.orientation_binning,
             smoothing=self.orientation_smoothing,
+            border=self.orientation_border,
         )
 
     def candidate_orientations(self, X: Any) -> tuple[Orientations, Orientations] | None:
-        """Find every orientation that each of n images may have; None if `hypotheses` is 1.
-
-        Returns
-        -------
-        rows : (m,) array, ascending, m ≥ n
-            The image of each pair.
-        orientations : (m,) array
-            The dominant one of an image comes first.
-        """
+        """Find every orientation that each image may have, the dominant one first; None if `hypotheses` is 1."""
         if self.hypotheses == 1:
             return None
-        return self.orientation_estimator().candidate_orientations(np.asarray(X, dtype=np.float32), self.hypotheses)
+        images = np.asarray(X, dtype=np.float32).reshape(len(X), -1)
+        return self.orientation_estimator().candidate_orientations(images, self.hypotheses)
 
     def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
         """Images rotated by -φ_s, so that their dominant orientation is 0°."""
@@ -416,7 +401,8 @@ class OrientedModel(RotatingModel):
     def _orientations(self, images: Images, given: Orientations | None) -> Orientations:
         """The orientations that were given, checked, or else the estimated ones."""
         if given is None:
-            return self.orientation_estimator()(images)
+            with few_threads():
+                return self.orientation_estimator()(images)
         if given.min() < 0 or given.max() >= self.rotations:
             raise InputError(f"orientations must be in 0..{self.rotations - 1}, not {given.min()}..{given.max()}")
         return np.asarray(given)
@@ -424,4 +410,4 @@ class OrientedModel(RotatingModel):
 
 @functools.lru_cache(maxsize=8)
 def _host_rotations(size: int, rotations: int, kind: str) -> Rotations:
-    return Rotations(size, rotations, kind, backend=NumpyBackend())
+    return Rotations(size, rotations, kind, backend=Backend())

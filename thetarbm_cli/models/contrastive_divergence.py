@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,9 @@ class CDConfig:
 
     epochs: int = parameter(default=30, least=0, about="Passes over the training images.")
     batch_size: int = parameter(default=100, least=1, about="Images in an update.")
+    drop_last: bool = parameter(
+        default=False, about="Leave out the images of an epoch that do not fill its last batch, others in each."
+    )
     learning_rate: float = parameter(default=0.01, above=0, about="η of the first epoch.")
     rate_decay: float = parameter(default=0.0, least=0, about="η = learning_rate / (1 + rate_decay · epoch).")
     momentum: float = parameter(default=0.9, least=0, below=1, about="α of Eq. 7, on the previous increment.")
@@ -122,10 +126,8 @@ class EnergyModel:
 
     Attributes
     ----------
-    parameters : dict of device arrays
-        Shared by both layers: ``weights``, ``hidden_bias``, ``visible_bias``, perhaps one of the variance.
-    groups : int
-        Orientations that it tells apart: 1, or S.
+    parameters : shared by both layers: ``weights``, ``hidden_bias``, ``visible_bias``, perhaps one of the variance
+    groups : orientations that it tells apart: 1, or S
     """
 
     backend: Backend
@@ -197,16 +199,11 @@ class CDBatch:
 
     Attributes
     ----------
-    visible : (2n, V) array
-        Data, then reconstructions.
-    hidden : (..., 2n, H) array
-        Hidden probabilities of the two.
-    difference : (n, V) array
-        Data minus reconstructions.
-    activation : (H,) array
-        Activation of each unit by the data, summed over the batch.
-    groups : OrientationGroups
-        Orientations of the n images.
+    visible : (2n, V) array of data, then reconstructions
+    hidden : (..., 2n, H) array of hidden probabilities of the two
+    difference : (n, V) array of data minus reconstructions
+    activation : (H,) array of the activation of each unit by the data, summed over the batch
+    groups : orientations of the n images
     """
 
     visible: Array
@@ -217,26 +214,13 @@ class CDBatch:
 
 
 class Trainer:
-    """Contrastive divergence of one model on one training set.
+    """Contrastive divergence of one model on one training set: standardised images (N, V) on the device.
 
-    Parameters
-    ----------
-    model : EnergyModel
-    inputs : (N, V) device array
-        Standardised images.
-    orientations : (N,) host array or None
-        Orientation index of each image, for models that have a slice or a bias per orientation.
-    config : CDConfig
-    seed : int
+    Their orientations (N,), on the host, are for models that have a slice or a bias per orientation.
     """
 
     def __init__(
-        self,
-        model: EnergyModel,
-        inputs: Array,
-        orientations: NDArray[np.int64] | None,
-        config: CDConfig,
-        seed: int,
+        self, model: EnergyModel, inputs: Array, orientations: NDArray[np.int64] | None, config: CDConfig, seed: int
     ) -> None:
         self.model = model
         self.inputs = inputs
@@ -244,6 +228,8 @@ class Trainer:
         self.config = config
         self.seed = seed
         self._batch_size = min(config.batch_size, len(inputs))
+        # Images that an epoch learns from.
+        self._count = len(inputs) - (len(inputs) % self._batch_size if config.drop_last else 0)
         self._allocate()
 
     def _allocate(self) -> None:
@@ -290,9 +276,9 @@ class Trainer:
                     monitor(state)
 
     def _epoch(self, state: TrainingState) -> EpochRecord:
-        backend, count = self.model.backend, len(self.inputs)
+        backend, count = self.model.backend, self._count
         xp = backend.xp
-        order = batch_order(self.seed, state.epoch, count)
+        order = batch_order(self.seed, state.epoch, len(self.inputs))[:count]
         starts = range(0, count, self._batch_size)
         if self.orientations is not None:
             # Rows of a batch sorted by orientation are contiguous slices; the sum over a batch is the same.
@@ -301,15 +287,15 @@ class Trainer:
                 batch[:] = batch[np.argsort(self.orientations[batch], kind="stable")]
         rows = backend.asarray(order)
         random = backend.random(seed_of(self.seed, "sampling", state.epoch))
-        error = xp.zeros((), dtype=xp.float32)
-        activation = xp.zeros((), dtype=xp.float32)
+        error, activation, expected = (xp.zeros((), dtype=xp.float32) for _ in range(3))
         for first in starts:
             chosen = slice(first, min(first + self._batch_size, count))
             groups = self._groups(order[chosen], rows[chosen])
-            batch_error, batch_activation = self._step(state, rows[chosen], groups, random)
+            batch_error, batch_activation, batch_expected = self._step(state, rows[chosen], groups, random)
             error += batch_error
             activation += batch_activation
-        return self._record(state, error, activation)
+            expected += batch_expected
+        return self._record(state, error, activation, expected)
 
     def _groups(self, order: NDArray[np.int64], rows: Array) -> OrientationGroups:
         if self.orientations is None:
@@ -323,8 +309,8 @@ class Trainer:
 
     def _step(
         self, state: TrainingState, rows: Array, groups: OrientationGroups, random: RandomStream
-    ) -> tuple[Array, Array]:
-        """One update from one batch; squared error and activation, summed, stay on the device."""
+    ) -> tuple[Array, Array, Array]:
+        """One update from one batch; sums of squared errors, activations and tracked errors stay on the device."""
         xp, model = self.model.backend.xp, self.model
         count = len(rows)
         visible = self._visible[: 2 * count]
@@ -336,6 +322,7 @@ class Trainer:
 
         xp.take(self.inputs, rows, axis=0, out=data)
         model.hidden(data, groups, out=positive)
+        expected = self._tracked_error(data, positive, groups)
         probabilities = positive
         for _ in range(self.config.gibbs_steps):
             random.uniform(uniforms)
@@ -348,27 +335,37 @@ class Trainer:
 
         difference = self._difference[:count]
         xp.subtract(data, negative_visible, out=difference)
-        flat = difference.reshape(-1)
-        error = xp.dot(flat, flat)
+        error = _sum_of_squares(xp, difference)
         activation = model.coupling.pooled(positive).sum(axis=0)
         apply_update(model, self.config, state, CDBatch(visible, hidden, difference, activation, groups))
-        return error, activation.sum()
+        return error, activation.sum(), error if expected is None else expected
 
-    def _record(self, state: TrainingState, error: Array, activation: Array) -> EpochRecord:
+    def _tracked_error(self, data: Array, positive: Array, groups: OrientationGroups) -> Array | None:
+        """Squared error that a tracked σ follows: of the reconstructions from probabilities instead of states."""
+        if not self.model.visible.tracks_variance:
+            return None
+        return _sum_of_squares(self.model.backend.xp, data - self.model.reconstruction(positive, groups))
+
+    def _record(self, state: TrainingState, error: Array, activation: Array, expected: Array) -> EpochRecord:
         """Bring an epoch's numbers to the host and look for divergence."""
-        backend, count = self.model.backend, len(self.inputs)
+        backend, count = self.model.backend, self._count
         # The last update of an epoch shows in no error yet, only in the parameters.
         sums = [value.sum() for value in state.parameters.values()]
-        totals = backend.to_host(backend.xp.stack([error, activation, *sums]))
+        totals = backend.to_host(backend.xp.stack([error, activation, expected, *sums]))
         mean_error = float(totals[0]) / (count * self.inputs.shape[1])
         if not np.isfinite(totals).all() or mean_error > self._limit:
             raise DivergenceError(
                 f"training diverged in epoch {state.epoch + 1} (mean squared reconstruction error "
                 f"{mean_error:.3g}); try a lower learning_rate than {self.config.learning_rate:g}"
             )
-        self.model.visible.track(mean_error)
+        self.model.visible.track(float(totals[2]) / (count * self.inputs.shape[1]))
         units = self._uniforms.shape[1]
         return EpochRecord(state.epoch + 1, mean_error, float(totals[1]) / (count * units))
+
+
+def _sum_of_squares(xp: Any, values: Array) -> Array:
+    flat = values.reshape(-1)
+    return xp.dot(flat, flat)
 
 
 def _first(buffer: Array, count: int) -> Array:
@@ -395,8 +392,9 @@ def apply_update(model: EnergyModel, config: CDConfig, state: TrainingState, bat
     if config.sparsity is not None and config.sparsity_weight > 0:
         pull = config.sparsity_weight * (config.sparsity - batch.activation / count)
         if config.sparsity_form == "bias+weights":
-            positive += pull * model.coupling.sparsity_slope(positive)
-            pull = 0.0
+            pulls = pull * model.coupling.sparsity_slope(positive)
+            positive += pulls
+            pull = model.coupling.pull_on_bias_alone(pulls)
     model.backend.xp.negative(negative, out=negative)
 
     weights = increments["weights"]

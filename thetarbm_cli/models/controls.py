@@ -1,4 +1,4 @@
-"""Controls: the pixels themselves as features, as they are or aligned. Nothing is learned."""
+"""Controls: the pixels themselves as features, as they are or aligned; an RBM that has seen every image rotated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from thetarbm_cli.models.base import Model, OrientedModel, estimator
+from thetarbm_cli.models.base import Images, Model, Orientations, OrientedModel, RotatingModel, estimator
+from thetarbm_cli.models.rbm import RBM
 
 
 @estimator
@@ -27,6 +28,10 @@ class Pixels(Model):
         """The images themselves, (n, V)."""
         check_is_fitted(self, "n_features_in_")
         return self._check_images(X, reset=False)
+
+    def training_products(self, images: int, pixels: int) -> int:
+        """None: it learns nothing."""
+        return 0
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The number of pixels."""
@@ -50,3 +55,30 @@ class AlignedPixels(OrientedModel, Pixels):
         """The aligned images, (n, V)."""
         images = super().transform(X)
         return self.aligned(images, self._check_orientations(orientations, len(images)))
+
+
+@estimator
+class AugmentedRBM(RotatingModel, RBM):
+    """RBM trained on S rotated copies of every image; its features are of the image as it is.
+
+    What the paper calls augmentation: an epoch does S times the work of an RBM's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from thetarbm_cli.models import AugmentedRBM
+    >>> images = np.random.default_rng(0).random((20, 16), dtype=np.float32)
+    >>> AugmentedRBM(hidden=4, epochs=2).fit(images).transform(images).shape
+    (20, 4)
+    """
+
+    def training_bytes(self, images: int, pixels: int) -> int:
+        """Estimate the memory that training takes at most: that of an RBM with all copies."""
+        return super().training_bytes(self.rotations * images, pixels)
+
+    def training_products(self, images: int, pixels: int) -> int:
+        """Count the multiply-adds of training: those of an RBM on all copies."""
+        return super().training_products(self.rotations * images, pixels)
+
+    def _learned_from(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+        return self._rotations().rotate_all(images).reshape(-1, images.shape[1]), None

@@ -8,12 +8,13 @@ copies. All arrays are the backend's; n is the number of images, hidden states h
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import scipy.sparse
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.imaging.rotation import Rotations, rotation_operators, round_trip_operators
+from thetarbm_cli.imaging.rotation import Rotations, round_trip_operators
 from thetarbm_cli.models.visible import sigmoid
 
 if TYPE_CHECKING:
@@ -21,14 +22,7 @@ if TYPE_CHECKING:
 
 
 class Coupling(ABC):
-    """Weights and hidden bias of a model.
-
-    Parameters
-    ----------
-    backend : Backend
-    parameters : dict
-        ``weights`` and ``hidden_bias``, shapes as the form says.
-    """
+    """Weights and hidden bias of a model: parameters ``weights`` and ``hidden_bias``, of shapes as the form says."""
 
     def __init__(self, backend: Backend, parameters: dict[str, Array]) -> None:
         self.backend = backend
@@ -56,13 +50,7 @@ class Coupling(ABC):
 
     @abstractmethod
     def accumulate(
-        self,
-        visible: Array,
-        hidden: Array,
-        groups: OrientationGroups,
-        increment: Array,
-        scale: float,
-        keep: float,
+        self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
     ) -> None:
         """Increment of the weights: keep · increment + scale · ∇W, in place.
 
@@ -77,6 +65,10 @@ class Coupling(ABC):
     def sparsity_slope(self, probabilities: Array) -> Array:
         """Derivative of a unit's activation by its pre-activation: h (1 - h)."""
         return probabilities * (1 - probabilities)
+
+    def pull_on_bias_alone(self, pulls: Array) -> Array | float:
+        """What the hidden biases get of the sparsity pulls (..., n, H) beyond what passes through each state."""
+        return 0.0
 
     def log_normaliser(self, visible: Array, groups: OrientationGroups) -> Array:
         """Σ_j log Σ_{h_j} exp(h_j (b_j + W_s x)), per image (n,): minus the hidden part of the free energy."""
@@ -97,13 +89,7 @@ class SharedCoupling(Coupling):
         return self.backend.xp.matmul(hidden, self.parameters["weights"], out=out)
 
     def accumulate(
-        self,
-        visible: Array,
-        hidden: Array,
-        groups: OrientationGroups,
-        increment: Array,
-        scale: float,
-        keep: float,
+        self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
     ) -> None:
         """One product for both phases and the momentum."""
         self.backend.accumulate(hidden, visible, increment, scale=scale, keep=keep)
@@ -115,14 +101,6 @@ class TiedCoupling(SharedCoupling):
     Everything happens in the frame of M: images come as T_s'x, so that W_s x = M (T_s'x), and a reconstruction
     x̂ = c_s + W_s'h goes back into the frame as T_s'x̂ = T_s'c_s + T_s'T_s (M'h). With an exact group T_s'T_s is
     the identity; an interpolated rotation forth and back blurs, and the model sees that as the paper's would.
-
-    Parameters
-    ----------
-    backend, parameters : see `Coupling`
-    size, rotations : int
-        Side of the images; S.
-    kind : str
-        Kind of the rotation operators.
     """
 
     def __init__(self, backend: Backend, parameters: dict[str, Array], size: int, rotations: int, kind: str) -> None:
@@ -147,14 +125,6 @@ class TensorCoupling(Coupling):
 
     Eq. 5 asks for ∇W_k = Σ_i R_{φk-φs_i}(h_i x_i'). As R_θ(A) = A T_θ' rotates rows, R_θ(h x') = h (T_θ x)': rotating
     the B images of a batch S ways gives the same sum as rotating S gradients of H rows each, at a fraction of the cost.
-
-    Parameters
-    ----------
-    backend, parameters : see `Coupling`
-    size : int
-        Side of the images.
-    kind : str
-        Kind of the rotation operators.
     """
 
     def __init__(self, backend: Backend, parameters: dict[str, Array], size: int, kind: str) -> None:
@@ -186,13 +156,7 @@ class TensorCoupling(Coupling):
         return out
 
     def accumulate(
-        self,
-        visible: Array,
-        hidden: Array,
-        groups: OrientationGroups,
-        increment: Array,
-        scale: float,
-        keep: float,
+        self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
     ) -> None:
         """Rotate every image of both phases S ways once, then one product for each slice."""
         if self._is_exact:
@@ -212,13 +176,7 @@ class TensorCoupling(Coupling):
             self.backend.accumulate(hidden, right, increment[k], scale=scale, keep=keep)
 
     def _accumulate_exactly(
-        self,
-        visible: Array,
-        hidden: Array,
-        groups: OrientationGroups,
-        increment: Array,
-        scale: float,
-        keep: float,
+        self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
     ) -> None:
         """The same for an exact group: one gradient in the frame of slice 0, rotated into every slice.
 
@@ -240,22 +198,23 @@ class TensorCoupling(Coupling):
 class PooledCoupling(Coupling):
     """``weights`` (H, V) and one ``hidden_bias`` per rotation and unit (S, H); hidden states are (S, n, H).
 
-    p(h_js = 1 | x) = exp(b_js + w_j T_s x) / (1 + Σ_t exp(b_jt + w_j T_t x)), after Sohn & Lee (2012).
-
-    Parameters
-    ----------
-    backend, parameters : see `Coupling`
-    size : int
-        Side of the images.
-    kind : str
-        Kind of the rotation operators.
+    p(h_js = 1 | x) = exp(b_js + w_j T_s x) / (1 + Σ_t exp(b_jt + w_j T_t x)), after Sohn & Lee (2012). The operators
+    are S sparse (V, V) matrices T_s, on the host. The sparsity pull passes through a unit by the slope of its
+    ``pooled`` activation, or by that of ``each`` rotation as if it were alone, all biases of a unit moved alike.
     """
 
-    def __init__(self, backend: Backend, parameters: dict[str, Array], size: int, kind: str) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        parameters: dict[str, Array],
+        operators: Sequence[scipy.sparse.csr_matrix],
+        slope: str = "pooled",
+    ) -> None:
         super().__init__(backend, parameters)
         self.rotations, self.units = parameters["hidden_bias"].shape
-        self.pixels = size * size
-        stacked = scipy.sparse.vstack(rotation_operators(size, self.rotations, kind), format="csr")
+        self.pixels = operators[0].shape[0]
+        self.slope = slope
+        stacked = scipy.sparse.vstack(operators, format="csr")
         self._operators = backend.sparse(stacked)
         self._operators_transposed = backend.sparse(stacked.T.tocsr())
 
@@ -301,13 +260,7 @@ class PooledCoupling(Coupling):
         return out
 
     def accumulate(
-        self,
-        visible: Array,
-        hidden: Array,
-        groups: OrientationGroups,
-        increment: Array,
-        scale: float,
-        keep: float,
+        self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
     ) -> None:
         """Σ_s h_s (T_s x)', both phases in one product per rotation."""
         rotated = self._rotated(visible)
@@ -319,8 +272,17 @@ class PooledCoupling(Coupling):
         return hidden.sum(axis=0)
 
     def sparsity_slope(self, probabilities: Array) -> Array:
-        """Derivative of the pooled activation by each pre-activation: p_js (1 - Σ_t p_jt)."""
+        """Derivative of the pooled activation by each pre-activation, p_js (1 - Σ_t p_jt); or p_js (1 - p_js)."""
+        if self.slope == "each":
+            return super().sparsity_slope(probabilities)
         return probabilities * (1 - probabilities.sum(axis=0))
+
+    def pull_on_bias_alone(self, pulls: Array) -> Array | float:
+        """With the slope of each rotation, what the other biases of a unit get: so all get the sum, (S, H)."""
+        if self.slope == "pooled":
+            return 0.0
+        means = pulls.sum(axis=1) / pulls.shape[1]
+        return means.sum(axis=0) - means
 
     def log_normaliser(self, visible: Array, groups: OrientationGroups) -> Array:
         """Σ_j log(1 + Σ_s exp(pre-activation_js)), per image (n,)."""
@@ -333,12 +295,9 @@ def softplus(xp: Any, x: Array) -> Array:
 
 
 def softmax_with_off(xp: Any, x: Array) -> Array:
-    """Probabilities of the states along the first axis against an off state of energy 0, written over `x`.
+    """Probabilities of the states along the first axis against an off state of energy 0, written over `x` (S, n, H).
 
-    Parameters
-    ----------
-    x : (S, n, H) array
-        Pre-activations z_s; the result is exp(z_s) / (1 + Σ_t exp(z_t)).
+    Of pre-activations z_s they are exp(z_s) / (1 + Σ_t exp(z_t)).
     """
     highest = xp.maximum(x.max(axis=0), 0)
     x -= highest

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from thetarbm_cli.backend import Array, Backend, select_backend
+from thetarbm_cli.backend import Array, Backend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.standardise import Standardiser
 from thetarbm_cli.models.base import FLOAT_BYTES, Images, Orientations, OrientedModel, estimator, parameter
 from thetarbm_cli.models.contrastive_divergence import OrientationGroups
 from thetarbm_cli.models.rbm import CHUNK, RBM
@@ -37,16 +38,7 @@ _CONTRAST = 0.3
 
 @dataclass(frozen=True)
 class FieldGrid:
-    """Square fields at regular places of a square image.
-
-    Parameters
-    ----------
-    size, field : int
-        Side of the image, and of a field, in pixels.
-    stride : int
-        Pixels from one field to the next.
-    pooling : int
-        Cells along a side into which the fields are pooled.
+    """Square fields, `stride` pixels apart, of a square image; they are pooled into `pooling` cells along a side.
 
     Examples
     --------
@@ -123,8 +115,7 @@ class LocalThetaRBM(OrientedModel, RBM):
     contrast: float = parameter(
         default=0.0,
         least=0,
-        about="Each field x is seen as (x - mean) / √(variance + contrast), over its own pixels; at 0, as it is. "
-        "Rotating blurs an image a little, which weakens the contrast of its fields more than it changes their shape.",
+        about="Each field x is seen as (x - mean) / √(variance + contrast), over its own pixels; at 0, as it is.",
     )
     fields: int = parameter(
         default=40_000, least=1, about="Fields with contrast that are drawn from the training images to learn from."
@@ -141,14 +132,15 @@ class LocalThetaRBM(OrientedModel, RBM):
         places, pool = backend.asarray(grid.places), backend.asarray(grid.pool)
         block = _HOST_BLOCK if backend.xp is np else _DEVICE_BLOCK
         result = np.empty((len(images), self._n_features_out), dtype=np.float32)
-        for first in range(0, len(images), CHUNK):
-            rows = slice(first, first + CHUNK)
-            device = backend.asarray(self.aligned(images[rows], None if given is None else given[rows]))
-            parts = [
-                _pooled(backend, device[start : start + block], self.contrast, places, pool, weights, bias)
-                for start in range(0, len(device), block)
-            ]
-            result[rows] = backend.to_host(backend.xp.concatenate(parts))
+        with few_threads():
+            for first in range(0, len(images), CHUNK):
+                rows = slice(first, first + CHUNK)
+                device = backend.asarray(self.aligned(images[rows], None if given is None else given[rows]))
+                parts = [
+                    _pooled(backend, device[start : start + block], self.contrast, places, pool, weights, bias)
+                    for start in range(0, len(device), block)
+                ]
+                result[rows] = backend.to_host(backend.xp.concatenate(parts))
         return result
 
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
@@ -199,9 +191,18 @@ class LocalThetaRBM(OrientedModel, RBM):
         inputs = 3 * images * pixels * (2 if self.hypotheses < 1 else 1) + 6 * self.fields * seen
         return FLOAT_BYTES * (inputs + self._machine_numbers(min(self.batch_size, images), seen))
 
+    def training_products(self, images: int, pixels: int) -> int:
+        """Count the multiply-adds of training, on the drawn fields."""
+        return super().training_products(self.fields, self.field**2)
+
     @property
     def _n_features_out(self) -> int:
         return int(self.hidden * self.pooling**2)
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.whiten:
+            raise InputError("the local θ-RBM sees fields, which whiten does not prepare: use its setting contrast")
 
     def _check_images(self, X: Any, *, reset: bool) -> Images:
         images = super()._check_images(X, reset=reset)
@@ -253,7 +254,7 @@ class LocalThetaRBM(OrientedModel, RBM):
     def _folded(self, backend: Backend) -> tuple[Array, Array]:
         """Weights (field², H) and bias (H,) that take fields as they are: σ(b + W (x - m) / s) = σ(b' + W' x)."""
         weights, bias = self.weights_, self.hidden_bias_
-        if self._standardiser is not None:
+        if isinstance(self._standardiser, Standardiser):
             weights = weights / self._standardiser.scale_
             bias = bias - weights @ self._standardiser.mean_[0]
         return backend.asarray(np.ascontiguousarray(weights.T)), backend.asarray(bias)

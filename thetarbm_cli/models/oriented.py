@@ -11,10 +11,11 @@ from thetarbm_cli.models.rbm import RBM
 
 @estimator
 class OrientedRBM(OrientedModel, RBM):
-    """RBM trained on images that are aligned by their dominant orientation.
+    """RBM trained on images that are aligned by their dominant orientation, then standardised or whitened.
 
-    The paper does not say whether images are aligned when features are taken, so both are measured. `reconstruct`
-    gives images as the machine sees them.
+    The paper does not say whether images are aligned when features are taken, so both are measured. Turned ``forth``,
+    by +φ instead of -φ, images have orientations 2φ: another set of rotated images, on which it is a plain RBM again.
+    `reconstruct` gives images as the machine sees them.
 
     Examples
     --------
@@ -28,6 +29,18 @@ class OrientedRBM(OrientedModel, RBM):
     evaluation_variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"unaligned": {"align": False}}
 
     align: bool = parameter(default=True, about="Whether images are aligned when features are taken.")
+    turn: str = parameter(
+        default="back",
+        choices=("back", "forth"),
+        about="Images are rotated back by their orientation, which aligns them, or by as much the other way.",
+    )
+
+    def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
+        """Images rotated by -φ_s, so that their dominant orientation is 0°; turned forth, by +φ_s."""
+        if self.turn == "back":
+            return super().aligned(images, orientations)
+        rotated: Images = self._rotations().rotate(images, self._orientations(images, orientations))
+        return rotated
 
     def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         return self._fit_standardiser(self.aligned(images, orientations)), None

@@ -7,6 +7,7 @@ machine (`_initial_parameters`, `_energy_model`).
 from __future__ import annotations
 
 import dataclasses
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Self
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from thetarbm_cli.backend import Array, Backend, select_backend
+from thetarbm_cli.backend import Array, Backend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.standardise import Standardiser
+from thetarbm_cli.imaging.whiten import Whitener
 from thetarbm_cli.models.base import FLOAT_BYTES, Images, Model, Orientations, estimator, parameter
 from thetarbm_cli.models.contrastive_divergence import (
     CDConfig,
@@ -35,6 +37,8 @@ from thetarbm_cli.models.visible import KINDS, VisibleUnits
 
 # Rows that become features at a time: large enough for the products, small enough for the memory.
 CHUNK = 2000
+# Arrays of a whitener.
+_WHITENING = ("mean", "matrix", "contrast")
 
 EnergyFunction = Callable[[EnergyModel, Array, OrientationGroups], Array]
 
@@ -78,6 +82,11 @@ class RBM(Model, CDConfig):
     floor: float = parameter(
         default=0.0, least=0, about="A pixel with a standard deviation at or below this keeps scale 1."
     )
+    whiten: bool = parameter(
+        default=False,
+        about="Instead of standardising, normalise the contrast of each image and whiten by ZCA with the statistics of "
+        "the training images, as the TI-RBM's authors do.",
+    )
     initial_scale: float = parameter(default=0.01, least=0, about="Standard deviation of the initial weights.")
 
     def fit(
@@ -93,8 +102,8 @@ class RBM(Model, CDConfig):
 
         Parameters
         ----------
-        X : (N, V) array
-            Images, flattened row by row, with values in [0, 1].
+        X : (N, V) or (N, h, w) array
+            Images with values in [0, 1]; (N, V) has them flattened row by row.
         y : ignored
         orientations : (N,) array of int, optional
             Orientation index of each image, instead of the estimated one (models that use orientations).
@@ -135,7 +144,8 @@ class RBM(Model, CDConfig):
         self._warn_of_range(images)
         given = self._check_orientations(orientations, len(images))
         self._seed = _integer_seed(self.random_state)
-        inputs, groups = self._fit_inputs(*self._learned_from(images, given))
+        with few_threads():
+            inputs, groups = self._fit_inputs(*self._learned_from(images, given))
         return self._trainer_on(inputs, groups, self._initial_parameters(inputs))
 
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
@@ -199,7 +209,9 @@ class RBM(Model, CDConfig):
         """All that was learned, as plain arrays."""
         check_is_fitted(self, "weights_")
         arrays: dict[str, NDArray[Any]] = dict(self._parameters())
-        if self._standardiser is not None:
+        if isinstance(self._standardiser, Whitener):
+            arrays |= {f"whiten_{name}": getattr(self._standardiser, f"{name}_") for name in _WHITENING}
+        elif self._standardiser is not None:
             arrays["standard_mean"] = self._standardiser.mean_
             arrays["standard_scale"] = self._standardiser.scale_
         return arrays
@@ -208,9 +220,12 @@ class RBM(Model, CDConfig):
         """Take what another model with equal settings learned; the inverse of `to_arrays`."""
         arrays = dict(arrays)
         mean, scale = arrays.pop("standard_mean", None), arrays.pop("standard_scale", None)
-        self._standardiser: Standardiser | None = None
+        whitening = [arrays.pop(f"whiten_{name}") for name in _WHITENING if f"whiten_{name}" in arrays]
+        self._standardiser: Standardiser | Whitener | None = None
         if mean is not None and scale is not None:
             self._standardiser = Standardiser.from_arrays(mean, scale, floor=self.floor)
+        elif whitening:
+            self._standardiser = Whitener.from_arrays(*whitening)
         self.n_features_in_ = int(arrays["weights"].shape[-1])
         self._set_parameters(arrays)
         self.history_: list[EpochRecord] = []
@@ -226,16 +241,43 @@ class RBM(Model, CDConfig):
         they are, standardised and rotated, and up to about twice where an image has several orientations.
         """
         inputs = 3 * images * pixels * (2 if getattr(self, "hypotheses", 1) < 1 else 1)
+        if self.whiten:
+            # The covariance and its eigenvectors, in double precision, and products of them.
+            inputs += 10 * pixels**2
         return FLOAT_BYTES * (inputs + self._machine_numbers(min(self.batch_size, images), pixels))
 
     def _machine_numbers(self, batch: int, pixels: int) -> int:
         """Numbers of weights and of hidden states of a batch, as often as they are there."""
         return 4 * self.hidden * pixels + 4 * batch * self.hidden
 
+    def training_products(self, images: int, pixels: int) -> int:
+        """Count the multiply-adds of all products in the learning loop, dense ones and the sparse ones that rotate.
+
+        What is done once to prepare the images is left out; an image that is learned in several orientations counts
+        once.
+        """
+        learned = images - images % min(self.batch_size, images) if self.drop_last else images
+        up, down, update = self._products(pixels)
+        # A learned variance needs what both phases send down, a tracked one what the probabilities do.
+        downs = self.gibbs_steps + {"learned": 2, "tracked": 1}.get(self.variance, 0)
+        grouped = self._group_count() * pixels * (2 if self.variance == "learned" else 1)
+        biases = grouped if self._group_count() > 1 else 0
+        each = (1 + self.gibbs_steps) * up + downs * down + update + biases
+        return round(self.epochs * learned * each)
+
+    def _products(self, pixels: int) -> tuple[float, float, float]:
+        """Count the multiply-adds of one image on the way up and down, and in the update of W by both phases."""
+        dense = self.hidden * pixels
+        return dense, dense, 2 * dense
+
     def _check_together(self) -> None:
         super()._check_together()
         if self.visible == "bernoulli" and self.variance != "fixed":
             raise InputError("Bernoulli visible units have no variance to learn: use variance='fixed'")
+        if self.whiten and self.visible == "bernoulli":
+            raise InputError("whitened images are no probabilities: use visible='gaussian' with whiten")
+        if self.whiten and self.standardise:
+            raise InputError("whitening takes the place of standardising: use one of whiten and standardise")
 
     def _warn_of_range(self, images: Images) -> None:
         if self.visible == "bernoulli" and not self.standardise and (images.min() < 0 or images.max() > 1):
@@ -265,9 +307,9 @@ class RBM(Model, CDConfig):
         """The machine's inputs for further learning, with what was fitted."""
         return self._inputs(images, orientations)
 
-    def _images_of(self, inputs: Images, groups: Orientations) -> Images:
-        """The images of a machine's inputs; the inverse of `_inputs` as far as there is one."""
-        return self._unstandardised(inputs)
+    def _images_of(self, inputs: Images, groups: Orientations, like: Images | None = None) -> Images:
+        """The images of a machine's inputs, perhaps of known images; the inverse of `_inputs` as far as it has one."""
+        return self._unstandardised(inputs, None, like)
 
     def _groups_of(self, images: Images, orientations: Orientations | None) -> Orientations:
         """Group of each image (n,), given or found, for machines that treat each orientation by itself."""
@@ -311,10 +353,30 @@ class RBM(Model, CDConfig):
 
     def _finish(self, trainer: Trainer, state: TrainingState, epochs: int, monitor: Monitor | None) -> None:
         """Run the epochs and keep what was learned, on the host."""
-        trainer.run(state, epochs, monitor)
+        with few_threads(self.batch_size, self.hidden):
+            trainer.run(state, epochs, self._printing(epochs, monitor) if self.verbose else monitor)
         self.state_ = state.to_host(trainer.model.backend)
         self.history_ = state.history
         self._set_parameters(self.state_.parameters)
+
+    def _printing(self, epochs: int, monitor: Monitor | None) -> Monitor:
+        """Make the monitor that also prints how far learning is, as scikit-learn does."""
+        began = time.perf_counter()
+
+        def observe(state: TrainingState) -> None:
+            nonlocal began
+            if monitor is not None:
+                monitor(state)
+            last, now = state.history[-1], time.perf_counter()
+            print(
+                f"[{type(self).__name__}] Epoch {state.epoch} of {epochs}, reconstruction error = "
+                f"{last.reconstruction_error:.4f}, mean activation = {last.mean_activation:.3f}, "
+                f"time = {now - began:.2f}s",
+                flush=True,
+            )
+            began = now
+
+        return observe
 
     @property
     def _n_features_out(self) -> int:
@@ -332,18 +394,26 @@ class RBM(Model, CDConfig):
     def _fit_standardiser(
         self, images: Images, orientations: Orientations | None = None, rotations: int | None = None
     ) -> Images:
-        """Fit and apply the standardisation; none for Bernoulli units unless asked for."""
+        """Fit and apply the standardisation or whitening; none for Bernoulli units unless asked for."""
         wanted = self.visible == "gaussian" if self.standardise is None else self.standardise
         self._standardiser = None
-        if wanted:
+        if self.whiten:
+            self._standardiser = Whitener().fit(images)
+        elif wanted:
             self._standardiser = Standardiser(self.floor, rotations).fit(images, orientations)
         return self._standardised(images, orientations)
 
     def _standardised(self, images: Images, orientations: Orientations | None = None) -> Images:
+        if isinstance(self._standardiser, Whitener):
+            return self._standardiser.transform(images)
         return images if self._standardiser is None else self._standardiser.transform(images, orientations)
 
-    def _unstandardised(self, images: Images, orientations: Orientations | None = None) -> Images:
-        """Images in the scale of the user's pixels."""
+    def _unstandardised(
+        self, images: Images, orientations: Orientations | None = None, like: Images | None = None
+    ) -> Images:
+        """Images in the scale of the user's pixels; whitened ones in the brightness and contrast of others."""
+        if isinstance(self._standardiser, Whitener):
+            return self._standardiser.inverse(images, like)
         return images if self._standardiser is None else self._standardiser.inverse(images, orientations)
 
     def _fitted_model(self) -> EnergyModel:
@@ -360,10 +430,11 @@ class RBM(Model, CDConfig):
         images = self._check_images(X, reset=False)
         given = self._check_orientations(orientations, len(images))
         parts = []
-        for first in range(0, len(images), CHUNK):
-            rows = slice(first, first + CHUNK)
-            indices = None if given is None else given[rows]
-            parts.append(self._map_chunk(model, images[rows], indices, function, as_images))
+        with few_threads(min(len(images), CHUNK), self.hidden):
+            for first in range(0, len(images), CHUNK):
+                rows = slice(first, first + CHUNK)
+                indices = None if given is None else given[rows]
+                parts.append(self._map_chunk(model, images[rows], indices, function, as_images))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _map_chunk(
@@ -379,7 +450,7 @@ class RBM(Model, CDConfig):
             inputs, _ = self._inputs(images, orientations)
             groups = OrientationGroups.single(backend, len(images))
             values = backend.to_host(function(model, backend.asarray(inputs), groups))
-            return self._images_of(values, self._groups_of(images, orientations)) if as_images else values
+            return self._images_of(values, self._groups_of(images, orientations), images) if as_images else values
         index = self._groups_of(images, orientations)
         order = np.argsort(index, kind="stable")
         index = index[order]
@@ -390,7 +461,7 @@ class RBM(Model, CDConfig):
             inputs[rows], _ = self._inputs(images[order[rows]], index[rows])
         values = backend.to_host(function(model, backend.asarray(inputs), groups))
         result = np.empty_like(values)
-        result[order] = self._images_of(values, index) if as_images else values
+        result[order] = self._images_of(values, index, images[order]) if as_images else values
         return result
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.rotation import rotation_operators, round_trip_operators
 from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator, parameter
 from thetarbm_cli.models.contrastive_divergence import EnergyModel
 from thetarbm_cli.models.couplings import Coupling, SharedCoupling, TensorCoupling, TiedCoupling
@@ -23,7 +26,8 @@ class ThetaRBM(OrientedModel, RBM):
     training, and an update costs little more than an RBM's. By Lemma 1 the two are the same machine when T is an
     exact group; with interpolated rotations they differ by the interpolation.
 
-    Images are standardised within their orientation, and there is one visible bias per orientation.
+    Images are standardised within their orientation (or whitened all alike, as they are), and there is one visible
+    bias per orientation.
 
     Attributes
     ----------
@@ -85,9 +89,9 @@ class ThetaRBM(OrientedModel, RBM):
         """Images as the machine sees them: as they are, or (tied) T_s'x, in the frame of M."""
         return self._rotations().rotate(images, index, transpose=True) if self.tensor == "tied" else images
 
-    def _images_of(self, inputs: Images, groups: Orientations) -> Images:
+    def _images_of(self, inputs: Images, groups: Orientations, like: Images | None = None) -> Images:
         images = self._rotations().rotate(inputs, groups) if self.tensor == "tied" else inputs
-        return self._unstandardised(images, groups)
+        return self._unstandardised(images, groups, like)
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
         parameters = super()._initial_parameters(inputs)
@@ -103,6 +107,19 @@ class ThetaRBM(OrientedModel, RBM):
             return super()._machine_numbers(batch, pixels)
         # There are S slices, and both phases of a batch are rotated every way.
         return 4 * self.hidden * pixels * self.rotations + 4 * batch * self.hidden + 2 * batch * self.rotations * pixels
+
+    def _products(self, pixels: int) -> tuple[float, float, float]:
+        up, down, update = super()._products(pixels)
+        size, support = math.isqrt(pixels), (self.rotations, self.rotation)
+        if self.tensor == "tied":
+            # The mean over orientations, of which each image has one.
+            trips = round_trip_operators(size, *support) if self.visible == "gaussian" else ()
+            return up, down + sum(trip.nnz for trip in trips if trip is not None) / self.rotations, update
+        if self.rotation == "permutation":
+            # Both phases are rotated back, and the gradient of a batch into every slice.
+            return up, down, update + 2 * pixels + self.rotations * up / self.batch_size
+        turns = sum(operator.nnz for operator in rotation_operators(size, *support))
+        return up, down, self.rotations * update + 2 * turns
 
     def _energy_model(self, backend: Backend, parameters: dict[str, Array]) -> EnergyModel:
         coupling: Coupling

@@ -2,7 +2,7 @@
 
 Gaussian units follow Cho, Ilin & Raiko (2011): x_k | h ~ N(c_k + (W'h)_k, σ_k²) and hidden units see x_k / σ_k²,
 with σ fixed at 1 or learned as log σ². A third form, ``tracked``, is the scalar σ of the TI-RBM's authors: hidden
-units see x / σ, the mean is c + σ W'h, and σ follows the reconstruction error.
+units see x / σ, the mean is c + σ W'h, and σ follows the error of reconstructions from the hidden probabilities.
 """
 
 from __future__ import annotations
@@ -39,15 +39,10 @@ def sigmoid(xp: Any, x: Array) -> Array:
 
 
 class VisibleUnits:
-    """The visible layer of a model.
+    """The visible layer of a model, of one of the `KINDS`.
 
-    Parameters
-    ----------
-    backend : Backend
-    parameters : dict
-        ``visible_bias`` (G, V), with G = 1 or one row per orientation; with a learned variance also
-        ``log_variance`` (G, V); with a tracked one ``sigma`` (1,).
-    kind : {"gaussian", "bernoulli"}
+    Its parameters are ``visible_bias`` (G, V), with G = 1 or one row per orientation; with a learned variance also
+    ``log_variance`` (G, V); with a tracked one ``sigma`` (1,).
     """
 
     # Parameters that follow the reconstruction error instead of a gradient.
@@ -63,6 +58,11 @@ class VisibleUnits:
         """Whether log σ² is a parameter."""
         return "log_variance" in self.parameters
 
+    @property
+    def tracks_variance(self) -> bool:
+        """Whether a scalar σ follows the reconstruction error."""
+        return "sigma" in self.parameters
+
     def rows_of(self, name: str, groups: OrientationGroups) -> Array:
         """Rows of a (G, V) parameter for each image: one row for all, or one by orientation."""
         parameter = self.parameters[name]
@@ -72,13 +72,13 @@ class VisibleUnits:
         """What hidden units see of `visible` (n, V): x, x / σ² or x / σ."""
         if self.learns_variance:
             return visible * self.backend.xp.exp(-self.rows_of("log_variance", groups))
-        if "sigma" in self.parameters:
+        if self.tracks_variance:
             return visible / self.parameters["sigma"]
         return visible
 
     def mean(self, top_down: Array, groups: OrientationGroups) -> Array:
         """E[x | h, r] from W_s'h (n, V), written over it (Eq. 4)."""
-        if "sigma" in self.parameters:
+        if self.tracks_variance:
             top_down *= self.parameters["sigma"]
         top_down += self.rows_of("visible_bias", groups)
         return sigmoid(self.backend.xp, top_down) if self.kind == "bernoulli" else top_down
@@ -93,7 +93,7 @@ class VisibleUnits:
         random.normal(noise)
         if self.learns_variance:
             noise *= xp.exp(self.rows_of("log_variance", groups) / 2)
-        elif "sigma" in self.parameters:
+        elif self.tracks_variance:
             noise *= self.parameters["sigma"]
         mean += noise
         return mean
@@ -106,7 +106,7 @@ class VisibleUnits:
         squares = (visible - bias) ** 2
         if self.learns_variance:
             squares *= self.backend.xp.exp(-self.rows_of("log_variance", groups))
-        elif "sigma" in self.parameters:
+        elif self.tracks_variance:
             squares /= self.parameters["sigma"] ** 2
         return squares.sum(axis=1) / 2
 
@@ -121,7 +121,7 @@ class VisibleUnits:
 
     def track(self, mean_error: float) -> None:
         """Let a tracked σ follow the mean squared reconstruction error of an epoch."""
-        if "sigma" in self.parameters:
+        if self.tracks_variance:
             sigma = self.parameters["sigma"]
             sigma *= 0.99
             sigma += 0.01 * mean_error**0.5

@@ -19,7 +19,7 @@
 ========================  =============================================================================================
 
 `collect` sorts the runs to the cells of a suite, for each source of images by itself: a `Numbers` has the same frame
-with a column ``cell``, and its ``summary`` is the mean and standard deviation over seeds.
+with a column ``cell``, and gives each number over the seeds as a `Value`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -43,6 +43,7 @@ from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import DEFAULT, column_name
+from thetarbm_cli.reporting.listing import numbers_of, settings_of
 
 logger = logging.getLogger("thetarbm")
 
@@ -75,16 +76,17 @@ def load_records(results: str | Path = "results") -> pd.DataFrame:
     InputError
         If there is no such folder.
     """
-    if not Path(results).is_dir():
+    records = RunStore(Path(results)).load_all()
+    if not records and not Path(results).is_dir():
         raise InputError(f"there is no folder {results}; name the one that has runs/")
-    return tidy(RunStore(Path(results)).load_all())
+    return tidy(records)
 
 
 def tidy(records: Iterable[RunRecord]) -> pd.DataFrame:
     """Lay records out as one DataFrame; the columns are described above."""
     held = list(records)
-    settings = pd.DataFrame([_settings(record) for record in held], columns=_columns(held))
-    numbers = [(record.run, *number) for record in held for number in _numbers(record)]
+    settings = pd.DataFrame([settings_of(record) for record in held], columns=_columns(held))
+    numbers = [(record.run, *number) for record in held for number in numbers_of(record)]
     return settings.merge(pd.DataFrame(numbers, columns=["run", *Measured._fields]), on="run")
 
 
@@ -93,51 +95,7 @@ def _columns(records: Sequence[RunRecord]) -> list[str]:
     parameters = sorted({name for record in records for name in record.parameters} | {"sparsity"})
     sections: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Perturbation, "svm": SVMSettings}
     settings = [f"{name}.{key}" for name, section in sections.items() for key in section.model_fields]
-    return [*RUN, *parameters, *settings, *IMAGES, "cells", *MADE]
-
-
-def _settings(record: RunRecord) -> dict[str, Any]:
-    """What a run is, by column."""
-    settings, environment = record.settings, record.environment
-    train, test = record.data["train"], record.data["test"]
-    git = environment.get("git") or {}
-    sections = {"data": settings.data, "perturbation": settings.perturbation, "svm": settings.svm}
-    return {
-        "run": record.run,
-        "state": record.state,
-        "algorithm": record.algorithm,
-        "model": settings.model,
-        "seed": record.seed,
-        **record.parameters,
-        **{
-            f"{name}.{key}": value
-            for name, section in sections.items()
-            if section is not None
-            for key, value in section.model_dump().items()
-        },
-        "dataset": test["dataset"],
-        "source": test["source"],
-        "sha256": test["sha256"],
-        "train_dataset": train["dataset"],
-        "train_sha256": train["sha256"],
-        "cells": tuple(record.cells),
-        "backend": record.backend,
-        "revision": git.get("revision"),
-        "dirty": git.get("dirty"),
-        "version": environment.get("version"),
-    }
-
-
-def _numbers(record: RunRecord) -> Iterator[Measured]:
-    """All numbers of a record: measures, the last epoch, time and memory."""
-    if record.metrics is not None:
-        yield from record.metrics.numbers()
-    for measure in ("reconstruction_error", "mean_activation"):
-        if record.history:
-            yield Measured(measure, DEFAULT, record.history[-1][measure])
-    if "train_seconds" in record.timings:
-        yield Measured("train_seconds", DEFAULT, record.timings["train_seconds"])
-    yield Measured("peak_memory_megabytes", DEFAULT, record.peak_memory_megabytes)
+    return [*RUN, *parameters, "features", *settings, *IMAGES, "cells", *MADE]
 
 
 @dataclass(frozen=True)
@@ -188,15 +146,15 @@ class Value:
         """Name of the measure in JSON outputs and CSV files."""
         return column_name(self.measure, self.variant)
 
-    @property
+    @cached_property
     def mean(self) -> float | None:
         """Mean over the seeds; None without one."""
-        return mean_of(self.values)
+        return statistics.fmean(self.values) if self.values else None
 
-    @property
+    @cached_property
     def deviation(self) -> float | None:
         """Standard deviation over the seeds; None with fewer than two."""
-        return deviation_of(self.values)
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -226,21 +184,28 @@ class Numbers:
     def run_command(self, cells: Sequence[Cell], source: str | None = None) -> str:
         """Build the command that makes cells; many of one experiment are named by it, as it makes what is missing."""
         words = []
-        for experiment in dict.fromkeys(cell.experiment for cell in cells):
-            names = [cell.name for cell in cells if cell.experiment == experiment]
-            whole = len(names) == sum(cell.experiment == experiment for cell in self.cells)
-            words += [experiment] if whole or len(names) > MOST_NAMED else names
-        return command_line("run", *words, profile=cells[0].profile, source=source or self.source_option())
+        for experiment, names in self._by_experiment(cells).items():
+            words += [experiment] if len(names) > MOST_NAMED else names
+        # What compares data says itself which.
+        usual = None if all(cell.compares_data for cell in cells) else source or self.source_option()
+        return command_line("run", *words, profile=cells[0].profile, source=usual)
 
     def missing_lines(self, cells: Sequence[Cell], source: str | None = None) -> list[str]:
         """Name the missing cells of each experiment with the command that makes them."""
         lines = []
-        for experiment in dict.fromkeys(cell.experiment for cell in cells):
+        for experiment, names in self._by_experiment(cells).items():
             own = [cell for cell in cells if cell.experiment == experiment]
-            whole = len(own) == sum(cell.experiment == experiment for cell in self.cells)
-            what = experiment if whole else " ".join(cell.name for cell in own)
-            lines.append(f"missing: {what}; {self.run_command(own, source)} makes it")
+            lines.append(f"missing: {' '.join(names)}; {self.run_command(own, source)} makes it")
         return lines
+
+    def _by_experiment(self, cells: Sequence[Cell]) -> dict[str, list[str]]:
+        """Name cells by their experiment; where it is all of them, by its name."""
+        found = {}
+        for experiment in dict.fromkeys(cell.experiment for cell in cells):
+            names = [cell.name for cell in cells if cell.experiment == experiment]
+            whole = len(names) == sum(cell.experiment == experiment for cell in self.cells)
+            found[experiment] = [experiment] if whole else names
+        return found
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -250,26 +215,13 @@ class Numbers:
         return pd.DataFrame(pairs, columns=["cell", "run"]).merge(tidy(runs.values()), on="run")
 
     @cached_property
-    def summary(self) -> pd.DataFrame:
-        """``values`` by seed, ``mean``, ``std`` and ``seeds`` of each measure, indexed by cell, measure and variant.
-
-        γ for further Δ is left out: it is several values a run.
-        """
-        lines = self.frame[self.frame["measure"] != "gamma_offset_train"].sort_values("seed", kind="stable")
-        values = lines.groupby(["cell", "measure", "variant"])["value"].agg(tuple)
-        return pd.DataFrame(
-            {
-                "values": values,
-                "mean": values.map(mean_of),
-                "std": values.map(deviation_of),
-                "seeds": values.map(len),
-            }
-        )
-
-    @cached_property
     def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
-        summary: dict[Any, tuple[float, ...]] = self.summary["values"].to_dict()
-        return summary
+        """Values by seed, by cell, measure and variant, but γ for further Δ, which is several values a run."""
+        lines = self.frame[self.frame["measure"] != "gamma_offset_train"].sort_values("seed", kind="stable")
+        values: dict[Any, tuple[float, ...]] = (
+            lines.groupby(["cell", "measure", "variant"])["value"].agg(tuple).to_dict()
+        )
+        return values
 
     def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
         """One measure of one cell."""
@@ -277,33 +229,21 @@ class Numbers:
         published = None if self.source.is_users else cell.published.get(measure)
         return Value(cell, measure, variant, values, published)
 
-    def of(self, experiment: str, measure: str, variant: str = DEFAULT, **at: Any) -> Value | None:
-        """One measure of the cell of an experiment at these values of its axes; None if the suite has none."""
-        for cell in self.cells:
-            if cell.experiment == experiment and cell.at == at:
-                return self.value(cell, measure, variant)
-        return None
-
     def runs_of(self, value: Value) -> list[tuple[RunRecord, float]]:
         """The runs behind a value, seeds ascending, each with its number."""
-        key = {"cell": value.cell.name, "measure": value.measure, "variant": value.variant}
-        own = self.frame[(self.frame[list(key)] == pd.Series(key)).all(axis="columns")]
-        found = dict(zip(own["run"], own["value"], strict=True))
-        return [(each, found[each.run]) for each in self.records.get(value.cell.name, []) if each.run in found]
+        found = []
+        for record in self.records.get(value.cell.name, []):
+            numbers = {(each.measure, each.variant): each.value for each in numbers_of(record)}
+            if (value.measure, value.variant) in numbers:
+                found.append((record, numbers[value.measure, value.variant]))
+        return found
 
     def in_table(self, table: str) -> list[Cell]:
-        """The cells of a table, in the order of the suite."""
-        return [cell for cell in self.cells if table in cell.tables]
-
-
-def mean_of(values: Sequence[float]) -> float | None:
-    """Mean over the seeds; None without one."""
-    return statistics.fmean(values) if values else None
-
-
-def deviation_of(values: Sequence[float]) -> float | None:
-    """Standard deviation over the seeds; None with fewer than two."""
-    return statistics.stdev(values) if len(values) > 1 else None
+        """The cells of a table, in the order of the suite; among others, those on request only if they were run."""
+        cells = [cell for cell in self.cells if table in cell.tables]
+        if all(cell.on_request for cell in cells):
+            return cells
+        return [cell for cell in cells if not cell.on_request or cell.name in self.records]
 
 
 def _of_one_backend(cell: str, records: list[RunRecord]) -> list[RunRecord]:
@@ -321,20 +261,27 @@ def collect(cells: Sequence[Cell], records: Iterable[RunRecord], dataset: str = 
 
     Only runs that are done and of this version of the algorithm count. Without any, there is one empty collection.
     Backends draw other random numbers: of a cell that has runs of several, only those of one count, with a warning.
+    Cells that compare data have runs of several sources; they are in the first collection, whose source is the usual
+    one if it has any runs.
     """
     own = [cell for cell in cells if cell.tested_on == dataset]
     sources: dict[Source, dict[str, list[RunRecord]]] = {}
+    compared: dict[str, list[RunRecord]] = {}
     usable = [record for record in records if record.state == "done" and record.algorithm == ALGORITHM]
     for record in sorted(usable, key=lambda record: record.seed):
         for cell in own:
-            if cell.fits(record, any_source=True):
+            if cell.compares_data and cell.fits(record):
+                compared.setdefault(cell.name, []).append(record)
+            elif not cell.compares_data and cell.fits(record, any_source=True):
                 source = Source(record.data["test"]["source"], record.data["test"]["sha256"], dataset)
                 sources.setdefault(source, {}).setdefault(cell.name, []).append(record)
     if not sources:
         name = own[0].data.get("source", "generated") if own else "generated"
         sources[Source(name, "", dataset)] = {}
+    order = sorted(sources, key=lambda each: (each.name != "generated", each.is_users, each.name, each.sha256))
+    sources[order[0]].update(compared)
     for by_cell in sources.values():
         for name, found in by_cell.items():
             by_cell[name] = _of_one_backend(name, found)
-    order = sorted(sources, key=lambda source: (source.name != "generated", source.name, source.sha256))
-    return [Numbers(source, own, sources[source]) for source in order]
+    plain = [cell for cell in own if not cell.compares_data]
+    return [Numbers(source, own if source == order[0] else plain, sources[source]) for source in order]

@@ -1,11 +1,12 @@
 r"""Tables as Markdown, LaTeX and CSV, and as files.
 
-A LaTeX file is a whole document, which compiles as it is with a small TeX installation. Who wants a table in a document
-of their own copies its ``table`` environment and the lines from ``\usepackage`` to ``\newsavebox``.
+A LaTeX file is a ``table`` with caption and label, to be taken into a document by ``\input``; it needs booktabs and
+graphicx. `to_document` makes a whole document of it, which compiles with a small TeX installation.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,11 @@ from typing import Any
 import pandas as pd
 
 from thetarbm_cli import storage
-from thetarbm_cli.outcomes import MEASURES
+from thetarbm_cli.outcomes import MEASURES, MISSING
 from thetarbm_cli.reporting import claims
-from thetarbm_cli.reporting.frame import Source
+from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Source
 from thetarbm_cli.reporting.tables import Entry, Report, Row, Table
 
-MISSING = "—"
 CONTROLS = "also measured"
 CSV = ["table", "source", "row", "column", "cell", "measure", "mean", "std", "seeds", "published"]
 
@@ -67,24 +67,28 @@ def _texts(table: Table, rows: Sequence[Row], headings: list[Any], marks: Marks)
     )
 
 
-def _heading(controls: Sequence[Row]) -> str:
-    """Heading of the one column of the controls."""
-    return next(MEASURES[entry.value.measure].heading for row in controls for entry in row.entries if entry)
-
-
-def _split(table: Table) -> tuple[list[Row], list[Row]]:
-    """The rows of the paper, and the controls."""
-    return [row for row in table.rows if not row.control], [row for row in table.rows if row.control]
-
-
 def to_markdown(table: Table) -> str:
-    """Write a table under its title; controls follow in a table of their own."""
-    rows, controls = _split(table)
+    """Write a table under its title; controls follow in a table of their own.
+
+    Several measures of each sparsity target have a line for each target, as a page has no room for all beside.
+    """
     marks = Marks(plain=_plain)
     headings = [f"{group}, {column}" if group else column for group, column in table.headings]
-    parts = [f"## {table.title}", table.caption, markdown_grid(_texts(table, rows, headings, marks))]
-    if controls:
-        parts.append(markdown_grid(_texts(table, controls, [_heading(controls)], marks).rename_axis(CONTROLS)))
+    texts = _texts(table, table.paper_rows, headings, marks)
+    if table.groups and table.kind.layout == "sparsity":
+        axis, targets = table.axis
+        width = table.groups[0][1]
+        lines = [
+            [target, *line[number * width :][:width]]
+            for line in texts.to_numpy().tolist()
+            for number, target in enumerate(targets)
+        ]
+        index = texts.index.repeat(len(targets))
+        texts = pd.DataFrame(lines, index=index, columns=pd.Index([axis, *table.columns[:width]]))
+    parts = [f"## {table.title}", table.caption, markdown_grid(texts)]
+    if table.controls:
+        controls = _texts(table, table.controls, [table.controls_heading], marks)
+        parts.append(markdown_grid(controls.rename_axis(CONTROLS)))
     return "\n\n".join([*parts, *table.notes]) + "\n"
 
 
@@ -114,89 +118,64 @@ def to_csv(table: Table) -> str:
     return pd.DataFrame(lines, columns=CSV).to_csv(index=False, lineterminator="\n")
 
 
-SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "γ": r"$\gamma$",
-    "Δ": r"$\Delta$",
-    "δ": r"$\delta$",
-    "ε": r"$\varepsilon$",
-    "θ": r"$\theta$",
-    "λ": r"$\lambda$",
-    "μ": r"$\mu$",
-    "σ": r"$\sigma$",
-    "φ": r"$\varphi$",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "−": "$-$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "≈": r"$\approx$",
-    "°": r"$^\circ$",
-    "²": "$^2$",
-    "…": r"\ldots{}",
-    "–": "--",
-    "—": "---",
-    "‘": "`",
-    "’": "'",
-    "“": "``",
-    "”": "''",
-}
+# Characters that LaTeX has no letter for, and what stands for each.
+CHARACTERS = r"\&%$#_{}~^<>|" + "γΔδεθλμσφ±×·−" + "≤≥≈°²…–—‘’“”"
+COMMANDS = r"""
+\textbackslash{} \& \% \$ \# \_ \{ \} \textasciitilde{} \textasciicircum{} \textless{} \textgreater{} \textbar{}
+$\gamma$ $\Delta$ $\delta$ $\varepsilon$ $\theta$ $\lambda$ $\mu$ $\sigma$ $\varphi$ $\pm$ $\times$ $\cdot$ $-$
+$\leq$ $\geq$ $\approx$ $^\circ$ $^2$ \ldots{} -- --- ` ' `` ''
+"""
+SPECIAL = dict(zip(CHARACTERS, COMMANDS.split(), strict=True))
 # Combining characters of Unicode and the commands for the same accents.
 ACCENTS = {"\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0308": '"', "\u030a": "r", "\u0327": "c"}
 
 # The default font encoding has outlines in every installation; T1 may come as bitmaps that are made on the spot.
-PREAMBLE = [
-    r"\documentclass{article}",
-    r"\usepackage[landscape,margin=2cm]{geometry}",
-    r"\usepackage{booktabs}",
-    r"\usepackage[tableposition=top]{caption}",
-    r"\usepackage{graphicx}",
-    r"\newsavebox{\wholetable}",
-]
+DOCUMENT = r"""\documentclass{article}
+\usepackage[landscape,margin=2cm]{geometry}
+\usepackage{booktabs}
+\usepackage[tableposition=top]{caption}
+\usepackage{graphicx}
+\begin{document}
+%s\end{document}
+"""
 # A table that is wider than the text is made smaller.
-FITTED = (
-    r"\end{lrbox}",
-    r"\ifdim\wd\wholetable>\linewidth\resizebox{\linewidth}{!}{\usebox{\wholetable}}\else\usebox{\wholetable}\fi",
-    r"\par\medskip",
-)
+FITTED = r"""\sbox8{%%
+%s}
+\ifdim\wd8>\linewidth\resizebox{\linewidth}{!}{\usebox8}\else\usebox8\fi"""
 
 
 def to_latex(table: Table) -> str:
-    """Write a document with one table; controls follow in a table of their own."""
-    rows, controls = _split(table)
+    """Write a table for a document of the reader's own; controls follow in a tabular of their own."""
+    rows, controls = table.paper_rows, table.controls
     marks = Marks(r" $\pm$ ", r"\textbf{{{}}}", "---", _label)
     headings = [(escape(group), escape(column)) for group, column in table.headings]
     grids = []
     if rows or not controls:
         grids.append(_texts(table, rows, headings if table.groups else [column for _, column in headings], marks))
     if controls:
-        grids.append(_texts(table, controls, [escape(_heading(controls))], marks).rename_axis(CONTROLS, axis="columns"))
-    # The number is the paper's, and part of the title: LaTeX must not count for itself.
+        texts = _texts(table, controls, [escape(table.controls_heading)], marks)
+        grids.append(texts.rename_axis(CONTROLS, axis="columns"))
+    # The document counts its tables itself: the paper's number is no part of the caption.
+    title = table.title
+    if counted := re.fullmatch(r"(Table \d): ([a-z]?)(.*)", title):
+        title = f"{counted[2].upper()}{counted[3]} ({counted[1]} of the paper)"
+    name = _stem(table) if table.source.name == "generated" else f"{_stem(table)}-{Path(table.source.name).stem}"
     lines = [
-        *PREAMBLE,
-        r"\begin{document}",
+        r"% \usepackage{booktabs,graphicx}",
         r"\begin{table}[!ht]",
         r"\centering",
-        rf"\caption*{{{escape(table.title)}. {escape(table.caption)}}}",
-        *(line for grid in grids for line in (r"\begin{lrbox}{\wholetable}", _tabular(grid), *FITTED)),
-        *(line for note in table.notes for line in (r"\medskip\raggedright", escape(note), "")),
+        rf"\caption{{{escape(f'{title}. {table.caption}')}}}",
+        rf"\label{{tab:{re.sub('[^A-Za-z0-9]+', '-', name)}}}",
+        "\n\\par\\medskip\n".join(FITTED % _tabular(grid) for grid in grids),
+        *(line for note in table.notes for line in (r"\par\medskip\raggedright", escape(note))),
         r"\end{table}",
-        r"\end{document}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def to_document(table: Table) -> str:
+    """Write a table as a document that compiles as it is."""
+    return DOCUMENT % to_latex(table)
 
 
 def _tabular(texts: pd.DataFrame) -> str:
@@ -224,42 +203,44 @@ def _letter(letter: str) -> str:
     return "?"
 
 
+# LaTeX is a table to be taken into a document, or one by itself.
 FORMATS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "latex": ("tex", to_latex),
+    "document": ("tex", to_document),
     "csv": ("csv", to_csv),
 }
 
 
 def report_files(
-    report: Report, folder: Path, verdicts: Path, formats: Sequence[str], *, of_users: bool = True
+    report: Report, folder: Path, verdicts: Path, formats: Sequence[str], *, of_users: bool | None = None
 ) -> dict[Path, str]:
-    """Lay out every file of a report, by its path: tables in one folder, verdicts in another.
+    """Lay out every file of a report, by its path: tables with any number in one folder, verdicts in another.
 
-    Images of a user have files of their own, which are left out without `of_users`.
+    Images of a user have files of their own: `of_users` takes these alone, or all others.
     """
     size = "" if report.profile == "paper" else f"-{report.profile}"
     contents = {}
     for source, tables in report.tables.items():
-        if source.is_users and not of_users:
+        if of_users not in (None, source.is_users):
             continue
-        for table in tables:
+        for table in (each for each in tables if not each.is_empty):
             for name in formats:
                 ending, write_table = FORMATS[name]
-                stem = f"table{table.name}" if table.name.isdigit() else table.name
-                contents[folder / f"{stem}{size}{_suffix(report, source)}.{ending}"] = write_table(table)
-    papers = [each for each in report.verdicts if not each[0].source.is_users]
-    if papers:
-        contents[verdicts / f"verdicts{size}.md"] = claims.to_markdown(papers, report.profile)
-    for each in report.verdicts if of_users else []:
-        if each[0].source.is_users:
-            name = f"verdicts{size}{_suffix(report, each[0].source)}.md"
-            contents[verdicts / name] = claims.to_markdown([each], report.profile)
-    for dataset in dict.fromkeys(numbers.source.dataset for numbers, _ in report.carried):
-        own = [each for each in report.carried if each[0].source.dataset == dataset]
-        name = f"verdicts-{dataset.removesuffix('-rot')}{size}.md"
-        contents[verdicts / name] = claims.to_markdown(own, report.profile)
-    return contents
+                contents[folder / f"{_stem(table)}{size}{_suffix(report, source)}.{ending}"] = write_table(table)
+    pages: dict[str, list[tuple[Numbers, list[claims.Verdict]]]] = {}
+    for numbers, found in [*report.verdicts, *report.carried]:
+        source = numbers.source
+        if of_users in (None, source.is_users):
+            dataset = "" if source.dataset == PAPERS_DATASET else f"-{source.dataset.removesuffix('-rot')}"
+            own = _suffix(report, source) if source.is_users else ""
+            pages.setdefault(f"verdicts{dataset}{size}{own}.md", []).append((numbers, found))
+    return contents | {verdicts / name: claims.to_markdown(own, report.profile) for name, own in pages.items()}
+
+
+def _stem(table: Table) -> str:
+    """The name of its files, without what tells profiles and sources apart."""
+    return f"table{table.name}" if table.name.isdigit() else table.name
 
 
 def _suffix(report: Report, source: Source) -> str:

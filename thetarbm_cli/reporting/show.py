@@ -6,67 +6,53 @@ import re
 import shlex
 import statistics
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
 from thetarbm_cli.experiments.runs.loading import retrain_command
-from thetarbm_cli.experiments.runs.record import Measured, MetricsPart, RunRecord
+from thetarbm_cli.experiments.runs.record import Measured, MetricsPart, RunRecord, validated
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import (
     DEFAULT,
-    ERROR,
-    GAMMA_TEST,
-    GAMMA_TRAIN,
     MEASURES,
     TABLES,
     column_name,
     split_column,
     variants_of,
 )
-from thetarbm_cli.outputs import Show, ShownFile, ShownNumber
+from thetarbm_cli.outputs import Show, ShownFile, ShownNumber, UnfinishedRun
 
-SHOWN = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
+SHOWN = [name for name, measure in MEASURES.items() if measure.asked_as]
 CURVES = {"reconstruction_error": "reconstruction error", "mean_activation": "mean activation"}
 TIMINGS = {"train_seconds": "training", "checkpoint_seconds": "checkpoints", "evaluate_seconds": "measuring"}
 
-# Columns of the terminal, of a label, of the name of a curve, and of the curve: the paper's profile has 30 epochs.
-WIDTH, INDENT, CURVE_INDENT, WIDEST_CURVE = 80, 12, 21, 30
+# Columns of a label, of the name of a curve, and of the curve: the paper's profile has 30 epochs.
+INDENT, CURVE_INDENT, WIDEST_CURVE = 12, 21, 30
+NARROWEST = 40
 BLOCKS = "▁▂▃▄▅▆▇█"
 # For terminals that have no more than ASCII: from light to dark, and what letters become.
 ASCII = ".:-=+*#@"
 PLAIN = {"γ": "gamma", "θ": "theta", "→": "->", "…": "...", "—": "-", "Δ": "delta"}
 
-# Makes text such that the terminal can show it.
-Printable = Callable[[str], str]
-
 
 def summarise(store: RunStore, record: RunRecord, suite: Suite) -> Show:
     """Gather what is shown about a run."""
-    settings, metrics = record.settings, record.metrics or MetricsPart()
+    metrics = record.metrics or MetricsPart()
     cells = cells_of(record, suite)
     folder = store.path(record.run)
     return Show(
         run=record.run,
-        model=settings.model,
         state=record.state,
+        running=store.is_held(record.run),
         error=record.error,
         algorithm=record.algorithm,
         current=record.algorithm == ALGORITHM,
-        seed=record.seed,
-        settings=settings.parameters,
-        perturbation=settings.perturbation.model_dump() if settings.perturbation else None,
-        svm=settings.svm.model_dump(exclude_defaults=True),
-        data={
-            **record.data,
-            "protocol": settings.data.protocol,
-            "seed": settings.data.seed,
-            "images": {name: getattr(settings.data, name) for name in ("train", "valid", "test")},
-        },
+        **_description(record),
         cells=list(dict.fromkeys([*(f"{cell.name}@{cell.profile}" for cell in cells), *record.cells])),
         metrics=[_number(number, cells) for number in metrics.numbers() if number.measure in SHOWN],
         dead_units=metrics.gamma.test.dead_units if metrics.gamma and metrics.gamma.test else None,
@@ -76,17 +62,37 @@ def summarise(store: RunStore, record: RunRecord, suite: Suite) -> Show:
         timings=record.timings,
         peak_memory_megabytes=record.peak_memory_megabytes,
         environment=record.environment,
-        path=str(folder),
+        path=str(store.pack_of(record.run) or folder),
         # Without locks and what is half written.
         files=[
             ShownFile(name=path.name, bytes=path.stat().st_size)
-            for path in sorted(folder.iterdir())
+            for path in sorted(folder.glob("*"))
             if path.is_file() and not path.name.startswith(".") and path.suffix != ".lock"
         ],
         weights=_state_of_weights(store, record),
-        train_command=retrain_command(record),
         evaluate_command=command_line("evaluate", record.run),
     )
+
+
+def _description(record: RunRecord) -> dict[str, Any]:
+    """Gather what a run is, and what makes it or goes on with it."""
+    settings = record.settings
+    return {
+        "model": settings.model,
+        "seed": record.seed,
+        "sparsity": record.parameters.get("sparsity"),
+        "settings": settings.differing_parameters,
+        "perturbation": settings.perturbation.named() if settings.perturbation else None,
+        "svm": settings.svm.model_dump(exclude_defaults=True),
+        "features": settings.features,
+        "data": {
+            **record.data,
+            "protocol": settings.data.protocol,
+            "seed": settings.data.seed,
+            "images": {name: getattr(settings.data, name) for name in ("train", "valid", "test")},
+        },
+        "train_command": retrain_command(record),
+    }
 
 
 def cells_of(record: RunRecord, suite: Suite) -> list[Cell]:
@@ -102,13 +108,13 @@ def _number(number: Measured, cells: list[Cell]) -> ShownNumber:
     digits = MEASURES[number.measure].digits
     cell = next((cell for cell in cells if number.measure in cell.published), None)
     published = cell.published[number.measure] if cell else None
-    tables = cell.tables if cell else ()
+    tables = [TABLES[table] for table in cell.tables if table in TABLES] if cell else []
     return ShownNumber(
         column=column_name(number.measure, number.variant),
         value=number.value,
         digits=digits,
         published=published,
-        published_digits=min((TABLES[table].published_digits or digits for table in tables), default=None),
+        published_digits=min((table.published_digits or digits for table in tables), default=None),
         difference=None if published is None else round(number.value - published, 6),
         cell=cell.name if cell else None,
     )
@@ -124,62 +130,147 @@ def _state_of_weights(store: RunStore, record: RunRecord) -> Literal["there", "m
     return "there"
 
 
+def summarise_unfinished(store: RunStore, run: str) -> UnfinishedRun:
+    """Gather what is known of a run that has no record yet, from its checkpoint."""
+    # It needs the models, which nothing else here does.
+    from thetarbm_cli.experiments.runs.checkpoints import from_arrays
+
+    arrays = store.load_checkpoint(run)
+    try:
+        state, progress = from_arrays(arrays or {})
+        history = [asdict(record) for record in state.history]
+    except (KeyError, ValueError, TypeError, AttributeError):
+        history, progress = [], {}
+    try:
+        begun = validated(RunRecord, progress["begun"])
+    except (KeyError, ValueError, TypeError):
+        begun = None
+    return UnfinishedRun(
+        run=run,
+        **(_description(begun) if begun else {"model": run.rpartition("-")[0]}),
+        state="running" if store.is_held(run) else "interrupted",
+        epochs=len(history),
+        epochs_in_all=begun.parameters.get("epochs") if begun else None,
+        history={curve: [epoch[curve] for epoch in history] for curve in CURVES},
+        seconds=progress.get("training_seconds", 0.0),
+        path=str(store.path(run)),
+    )
+
+
 @dataclass
 class Section:
-    """A label and its lines; `bad` if something went wrong."""
+    """A label and its lines, in a style by what they mean; one without is plain."""
 
     label: str
     lines: list[str] = field(default_factory=list)
-    bad: bool = False
+    style: Literal["", "good", "busy", "bad"] = ""
 
 
-def to_sections(run: Show, *, unicode: bool = True) -> list[Section]:
-    """Lay a run out in lines that are, with a label before them, no wider than 80 columns.
+@dataclass(frozen=True)
+class Page:
+    """What lines have to fit: `room` columns beside the labels, of a terminal that has more than ASCII or not."""
+
+    room: int
+    unicode: bool
+
+    def show(self, text: str) -> str:
+        """Replace what the terminal does not have, or would obey."""
+        if not self.unicode:
+            for character, word in PLAIN.items():
+                text = text.replace(character, word)
+            text = text.encode("ascii", "replace").decode()
+        return "".join(character if character.isprintable() else "?" for character in text)
+
+    def wrap(self, text: str) -> list[str]:
+        """Break a text into lines."""
+        return textwrap.wrap(self.show(text), self.room, break_on_hyphens=False) or [""]
+
+    def command(self, command: str) -> list[str]:
+        """Break a command into lines that a shell takes as one."""
+        lines, line = [], ""
+        for word in map(shlex.quote, shlex.split(command)):
+            if line and len(line) + len(word) + 3 > self.room:
+                lines.append(f"{line} \\")
+                line = "  "
+            line += word if not line.strip() else f" {word}"
+        return [self.show(each) for each in (*lines, line)]
+
+
+def to_sections(run: Show | UnfinishedRun, *, width: int = 80, unicode: bool = True) -> list[Section]:
+    """Lay a run out in lines that are, with a label before them, no wider than the terminal.
 
     Parameters
     ----------
-    run : Show
-        As `summarise` gives it.
-    unicode : bool
-        Whether the terminal has more than ASCII.
+    run : as `summarise` or `summarise_unfinished` gives it
+    width : columns of the terminal; at least 40 are taken
+    unicode : whether the terminal has more than ASCII
     """
-    show = _printable if unicode else _ascii
+    page = Page(max(width, NARROWEST) - INDENT, unicode)
+    if isinstance(run, UnfinishedRun):
+        command = run.train_command if run.state == "interrupted" else None
+        return [
+            Section("run", [f"{run.run} ({run.state})"], "busy" if run.state == "running" else "bad"),
+            *_settings_sections(run, page),
+            Section("epochs", page.wrap(_progress(run))),
+            Section("history", _history(run, page)),
+            *([Section("goes on by", page.command(command))] if command else []),
+            Section("files", [page.show(run.path)]),
+        ]
+    state = "being measured" if run.running and not run.metrics else run.state
+    timings = [f"{TIMINGS.get(name, name)} {_seconds(seconds)}" for name, seconds in run.timings.items()]
     return [
-        Section("run", [f"{run.run} ({run.state})"]),
-        *_problems(run, show),
-        Section("model", [f"{run.model}, seed {run.seed}"]),
-        Section("settings", _wrap(show(_settings(run)))),
-        Section("data", _wrap(show(_data(run.data)))),
-        Section("cells", _cells(run.cells) or ["none: it is in no table of the suite"]),
-        Section("metrics", _metrics(run, show)),
-        Section("history", _history(run, show, BLOCKS if unicode else ASCII)),
-        Section("timings", _wrap(_timings(run))),
-        Section("made with", _wrap(show(_environment(run.environment)))),
-        Section("files", [show(line) for line in _files(run)]),
+        Section("run", [f"{run.run} ({state})"], "busy" if run.running else "good" if state == "done" else "bad"),
+        *_problems(run, page),
+        *_settings_sections(run, page),
+        Section("cells", _cells(run.cells, page.room) or page.wrap("none: it is in no table of the suite")),
+        Section("metrics", _metrics(run, page)),
+        Section("history", _history(run, page)),
+        Section("timings", page.wrap(", ".join([*timings, f"peak memory {run.peak_memory_megabytes:.0f} MB"]))),
+        Section("made with", page.wrap(_environment(run.environment))),
+        Section("files", _files(run, page)),
     ]
 
 
-def _problems(run: Show, show: Printable) -> list[Section]:
+def _progress(run: UnfinishedRun) -> str:
+    if not run.epochs:
+        return "none done yet"
+    if run.epochs_in_all is None:
+        return f"{run.epochs} done in {_seconds(run.seconds)}"
+    left = run.seconds / run.epochs * (run.epochs_in_all - run.epochs)
+    return f"{run.epochs} of {run.epochs_in_all} done in {_seconds(run.seconds)}, about {_seconds(left)} left"
+
+
+def _problems(run: Show, page: Page) -> list[Section]:
     """Say what is wrong with the run, and what to do."""
-    error, again = run.error, [show(line) for line in _command(run.train_command)]
+    again = page.command(run.train_command)
     if run.state == "failed":
-        return [Section("failed", [*_wrap(show(f"{error}; try again with")), *again], bad=True)]
+        return [Section("failed", [*page.wrap(f"{run.error}; try again with"), *again], "bad")]
     found = []
-    if error:
-        found.append(Section("failed", _wrap(show(f"when it was measured: {error}")), bad=True))
+    if run.error:
+        found.append(Section("failed", page.wrap(f"when it was measured: {run.error}"), "bad"))
     if not run.current:
         text = f"made by version {run.algorithm} of the algorithm, which is not this one's; train it again with"
-        found.append(Section("stale", [*_wrap(text), *again], bad=True))
+        found.append(Section("stale", [*page.wrap(text), *again], "bad"))
     return found
 
 
-def _settings(run: Show) -> str:
+def _settings_sections(run: Show | UnfinishedRun, page: Page) -> list[Section]:
+    """Say what a run is; of one that is in its first epoch it is not known."""
+    if run.settings is None or run.data is None:
+        return [Section("model", [page.show(run.model)]), Section("settings", page.wrap("known after the first epoch"))]
+    sparsity = [] if run.sparsity is None else [f"sparsity {run.sparsity:g}"]
     given = {
-        **run.settings,
+        **{name: value for name, value in run.settings.items() if name != "sparsity" or value is None},
         **{f"perturbation.{name}": value for name, value in (run.perturbation or {}).items()},
-        **{f"svm.{name}": value for name, value in run.svm.items()},
+        **{f"svm.{name}": value for name, value in (run.svm or {}).items()},
+        **({} if run.features in (None, "probabilities") else {"features": run.features}),
     }
-    return ", ".join(f"{name} {_value(value)}" for name, value in given.items()) or "all as by default"
+    settings = ", ".join(f"{name} {_value(value)}" for name, value in given.items()) or "all others as by default"
+    return [
+        Section("model", [", ".join([page.show(run.model), *sparsity, f"seed {run.seed}"])]),
+        Section("settings", page.wrap(settings)),
+        Section("data", page.wrap(_data(run.data))),
+    ]
 
 
 def _data(data: dict[str, Any]) -> str:
@@ -191,13 +282,13 @@ def _data(data: dict[str, Any]) -> str:
     return f"{text}, {images}{protocol}, seed {data['seed']}, sha256 {data['test']['sha256'][:12]}…"
 
 
-def _cells(names: list[str]) -> list[str]:
+def _cells(names: list[str], room: int) -> list[str]:
     """Write each cell on a line; a long name goes on after a comma, or the stroke behind the experiment."""
     lines = []
     for name in names:
         line = ""
         for word in re.split(r"(?<=[,/])", name):
-            if line.strip() and len(line) + len(word) > WIDTH - INDENT:
+            if line.strip() and len(line) + len(word) > room:
                 lines.append(line)
                 line = "  "
             line += word
@@ -205,46 +296,46 @@ def _cells(names: list[str]) -> list[str]:
     return lines
 
 
-def _metrics(run: Show, show: Printable) -> list[str]:
+def _metrics(run: Show, page: Page) -> list[str]:
     if not run.metrics:
-        if run.state == "failed":
+        if run.state == "failed" or run.running:
             return []
-        return ["none yet; this measures it:", *_command(run.evaluate_command)]
-    twice = any(split_column(number.column)[1] != DEFAULT for number in run.metrics)
+        return ["none yet; this measures it:", *page.command(run.evaluate_command)]
+    columns = [split_column(number.column) for number in run.metrics]
+    twice = any(variant != DEFAULT for _, variant in columns)
+    endings = dict(variants_of("orbm")) if twice else {DEFAULT: ""}
+    names = [page.show(MEASURES[measure].label) + endings[variant] for measure, variant in columns]
+    width = max(24, *(len(name) + 1 for name in names))
     lines = []
-    for number in run.metrics:
-        measure, variant = split_column(number.column)
-        name = show(MEASURES[measure].label) + (dict(variants_of("orbm"))[variant] if twice else "")
+    for name, (measure, _), number in zip(names, columns, run.metrics, strict=True):
         unit = " %" if MEASURES[measure].unit == "%" else ""
-        line = f"{name:<24}{number.value:>7.{number.digits}f}{unit:<2}"
+        line = f"{name:<{width}}{number.value:>7.{number.digits}f}{unit:<2}"
         if number.published is not None:
             published = f"{number.published:.{number.published_digits}f}{unit}"
             line += f"   paper {published:<8} {number.difference:+.{number.digits}f}"
-        lines.append(line.rstrip())
+        lines += [line.rstrip()] if len(line.rstrip()) <= page.room else page.wrap(" ".join(line.split()))
     if run.dead_units:
-        lines.append(show(f"{run.dead_units} dead units are left out of γ"))
+        lines += page.wrap(f"{run.dead_units} dead units are left out of γ")
     if found := run.grid_search:
         chosen = f"grid search: C = {found.C:g}, γ = {found.gamma:g}"
-        lines.append(show(f"{chosen}, test error {found.test_error_percent:.2f} %"))
+        lines += page.wrap(f"{chosen}, test error {found.test_error_percent:.2f} %")
     return lines
 
 
-def _history(run: Show, show: Printable, levels: str) -> list[str]:
-    epochs = run.epochs
+def _history(run: Show | UnfinishedRun, page: Page) -> list[str]:
+    epochs, levels = run.epochs, BLOCKS if page.unicode else ASCII
     if not epochs:
-        return ["none: nothing was learned"]
+        return page.wrap("none: nothing was learned")
     lines = [f"{epochs} epoch{'' if epochs == 1 else 's'}"]
     for curve, name in CURVES.items():
         if values := run.history[curve]:
-            ends = show(f"  {values[0]:.4g} → {values[-1]:.4g}")
-            width = min(WIDEST_CURVE, WIDTH - INDENT - CURVE_INDENT - len(ends))
-            lines.append(f"{name:<{CURVE_INDENT}}{sparkline(values, width, levels)}{ends}")
+            ends = page.show(f"  {values[0]:.4g} → {values[-1]:.4g}")
+            width = page.room - CURVE_INDENT - len(ends)
+            if width > 0:
+                lines.append(f"{name:<{CURVE_INDENT}}{sparkline(values, min(WIDEST_CURVE, width), levels)}{ends}")
+            else:
+                lines += [name, sparkline(values, page.room, levels), ends.strip()]
     return lines
-
-
-def _timings(run: Show) -> str:
-    words = [f"{TIMINGS.get(name, name)} {_seconds(seconds)}" for name, seconds in run.timings.items()]
-    return ", ".join([*words, f"peak memory {run.peak_memory_megabytes:.0f} MB"])
 
 
 def _environment(environment: dict[str, Any]) -> str:
@@ -257,10 +348,10 @@ def _environment(environment: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _files(run: Show) -> list[str]:
-    lines = [run.path, *(f"{file.name:<16}{_bytes(file.bytes):>9}" for file in run.files)]
+def _files(run: Show, page: Page) -> list[str]:
+    lines = [page.show(line) for line in (run.path, *(f"{each.name:<16}{_bytes(each.bytes):>9}" for each in run.files))]
     if run.weights != "there" and run.state == "done":
-        lines += [f"weights.npz is {run.weights}; this makes it:", *_command(run.train_command)]
+        lines += [*page.wrap(f"weights.npz is {run.weights}; this makes it:"), *page.command(run.train_command)]
     return lines
 
 
@@ -283,21 +374,6 @@ def sparkline(values: Sequence[float], width: int = WIDEST_CURVE, levels: str = 
     return "".join(levels[min(int(place), len(levels) - 1)] for place in places)
 
 
-def _command(command: str) -> list[str]:
-    """Break a command into lines that a shell takes as one."""
-    lines, line = [], ""
-    for word in map(shlex.quote, shlex.split(command)):
-        if line and len(line) + len(word) + 3 > WIDTH - INDENT:
-            lines.append(f"{line} \\")
-            line = "  "
-        line += word if not line.strip() else f" {word}"
-    return [*lines, line]
-
-
-def _wrap(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH - INDENT, break_on_hyphens=False) or [""]
-
-
 def _value(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
@@ -315,14 +391,3 @@ def _bytes(count: int) -> str:
     if count < 1000:
         return f"{count} B"
     return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
-
-
-def _printable(text: str) -> str:
-    """Replace what a terminal would obey."""
-    return "".join(character if character.isprintable() else "?" for character in text)
-
-
-def _ascii(text: str) -> str:
-    for character, word in PLAIN.items():
-        text = text.replace(character, word)
-    return _printable(text).encode("ascii", "replace").decode()

@@ -1,8 +1,8 @@
 """The tables: rows, columns and notes, before they become Markdown, LaTeX or CSV, and all of them as one report.
 
-Which tables there are, what they measure and how they are laid out is declared in `thetarbm_cli.outcomes.TABLES`. Rows,
-columns and their order are the paper's; next to each value is the published one. Controls, which the paper does not
-have, are kept apart.
+Which tables there are, what they measure and how they are laid out is declared in `thetarbm_cli.outcomes.TABLES`; a
+suite may declare more. Rows, columns and their order are the paper's; next to each value is the published one.
+Controls, which the paper does not have, are kept apart.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
 from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import ERROR, MEASURES, TABLES, TableKind, variants_of
 from thetarbm_cli.reporting.claims import Verdict, evaluate_claims
-from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Source, Value, collect
+from thetarbm_cli.reporting.frame import MOST_NAMED, PAPERS_DATASET, Numbers, Source, Value, collect
 
 
 @dataclass(frozen=True)
@@ -80,43 +82,80 @@ class Table:
         return list(zip(groups, self.columns, strict=True))
 
     @property
+    def axis(self) -> tuple[str, list[str]]:
+        """What the headings over several columns have in common, and the rest of each: sparsity; 0.3, 0.2, 0.1."""
+        parts = [text.rpartition(" ") for text, _ in self.groups]
+        if len({common for common, _, _ in parts}) == 1:
+            return parts[0][0], [rest for _, _, rest in parts]
+        return "", [text for text, _ in self.groups]
+
+    @property
     def values(self) -> list[Value]:
         """All its values, row by row."""
         return [entry.value for row in self.rows for entry in row.entries if entry]
 
     @property
-    def seeds(self) -> str:
-        """How many seeds are behind the means: a number, or the smallest and the largest."""
+    def paper_rows(self) -> list[Row]:
+        """The rows that the paper has, too."""
+        return [row for row in self.rows if not row.control]
+
+    @property
+    def controls(self) -> list[Row]:
+        """The rows that the paper does not have."""
+        return [row for row in self.rows if row.control]
+
+    @property
+    def controls_heading(self) -> str:
+        """Heading of the one column of the controls."""
+        return next(MEASURES[entry.value.measure].heading for row in self.controls for entry in row.entries if entry)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it was measured yet."""
+        return not any(value.values for value in self.values)
+
+    @property
+    def has_published(self) -> bool:
+        """Whether the paper has any of its values."""
+        return any(value.published is not None for value in self.values)
+
+    @property
+    def spread(self) -> str:
+        """What our numbers are, and of how many seeds."""
+        several = any(value.deviation is not None for value in self.values)
         counts = sorted({len(value.values) for value in self.values if value.values})
-        if not counts:
-            return "no runs yet"
-        number = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-        return f"{number} seed{'' if counts == [1] else 's'}"
+        number = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else ""
+        seeds = f"{number} seed{'' if counts == [1] else 's'}" if counts else "no runs yet"
+        return f"{'Mean ± standard deviation over seeds' if several else 'Mean'} ({seeds})"
 
     @property
     def caption(self) -> str:
         """What is in the cells, and on which images."""
-        several = any(value.deviation is not None for value in self.values)
-        spread = "Mean ± standard deviation over seeds" if several else "Mean"
-        published = any(value.published is not None for value in self.values)
-        brackets = ", in brackets the paper's value" if published else ""
-        return f"{spread} ({self.seeds}){brackets}; profile {self.profile}, {self.source.described}."
+        brackets = ", in brackets the paper's value" if self.has_published else ""
+        images = self.source.images if self.kind.axis else self.source.described
+        return f"{self.spread}{brackets}; profile {self.profile}, {images}."
 
 
-def build(name: str, numbers: Numbers) -> Table:
+# Columns, rows, groups of columns and notes of a table.
+Layout = tuple[list[str], list[Row], list[tuple[str, int]], list[str]]
+
+
+def build(table: str | TableKind, numbers: Numbers) -> Table:
     """Lay a table out from what was measured on images of one source."""
-    kind = TABLES[name]
-    cells = numbers.in_table(name)
-    layouts: dict[str, Callable[[TableKind, Numbers, list[Cell]], Table]] = {
+    kind = TABLES[table] if isinstance(table, str) else table
+    cells = numbers.in_table(kind.name)
+    layouts: dict[str, Callable[[TableKind, Numbers, list[Cell]], Layout]] = {
         "sparsity": _over_sparsity,
         "perturbation": _over_perturbation,
         "list": _as_list,
+        "axis": _over_axis,
     }
-    table = layouts[kind.layout](kind, numbers, cells)
-    return replace(table, notes=[*table.notes, *([kind.note] if kind.note else [])])
+    columns, rows, groups, notes = layouts[kind.layout](kind, numbers, cells)
+    notes += [kind.note] if kind.note else []
+    return Table(kind, numbers.source, cells[0].profile if cells else "", columns, rows, groups, notes)
 
 
-def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Table:
+def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
     """A row for each experiment and evaluation, columns for the sparsity targets; controls have no target."""
     targets = list(dict.fromkeys(cell.at["sparsity"] for cell in cells if "sparsity" in cell.at))
     rows = []
@@ -140,15 +179,14 @@ def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Tabl
     notes = [f"{cell.label}: {cell.context}" for cell in controls if cell.context and not numbers.source.is_users]
     if numbers.source.dataset != PAPERS_DATASET:
         notes += [
-            f"{each.claim.text} {each.verdict.capitalize()}: {sum(part.holds for part in each.parts)} of "
-            f"{len(each.parts)} comparisons hold."
+            f"{each.claim.text} {each.verdict.capitalize()}: {each.holds} of {len(each.parts)} comparisons hold."
             for each in evaluate_claims(numbers)
             if each.parts
         ]
-    return Table(kind, numbers.source, _profile(cells), headings, rows, groups, notes)
+    return headings, rows, groups, notes
 
 
-def _over_perturbation(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Table:
+def _over_perturbation(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
     """Rows n, columns p; starred above the unperturbed error, ours above ours and the paper's above the paper's."""
     base = cells[0].unperturbed(numbers.cells) if cells else None
     unperturbed = numbers.value(base, ERROR) if base else None
@@ -159,23 +197,52 @@ def _over_perturbation(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> 
         rows.append(Row(f"n = {n}", [_starred(found[p], unperturbed) for p in chances]))
     if unperturbed is not None:
         rows.append(Row("unperturbed", [Entry(unperturbed)], control=True))
-    return Table(kind, numbers.source, _profile(cells), [f"p = {p:g}" for p in chances], rows)
+    return [f"p = {p:g}" for p in chances], rows, [], []
 
 
-def _as_list(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Table:
+def _over_axis(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
+    """A row for each model and evaluation; columns the values of the table's axis, with the paper's in the first."""
+    values = list(dict.fromkeys(cell.at[kind.axis] for cell in cells))
+    groups: dict[tuple[str, ...], dict[object, Cell]] = {}
+    for cell in cells:
+        further = (f"{axis.replace('_', ' ')} {value}" for axis, value in cell.at.items() if axis != kind.axis)
+        groups.setdefault((cell.label, *further), {})[cell.at[kind.axis]] = cell
+    rows = []
+    for (label, *others), own in groups.items():
+        first = next(iter(own.values()))
+        published = next(
+            (each.published for each in numbers.cells if each.published and _settings(each) == _settings(first)),
+            dict[str, float](),
+        )
+        for variant, words in variants_of(first.model):
+            found = [numbers.value(own[value], measure, variant) for measure in kind.measures for value in values]
+            entries: list[Entry | None] = [Entry(value) for value in found]
+            for column, measure in enumerate(kind.measures):
+                place = column * len(values)
+                entries[place] = Entry(replace(found[place], published=published.get(measure)))
+            rows.append(Row(", ".join([label + words, *others]), entries))
+    columns = [f"{kind.axis.replace('_', ' ')} {value}" for value in values] * len(kind.measures)
+    return columns, rows, [(MEASURES[measure].heading, len(values)) for measure in kind.measures], []
+
+
+def _settings(cell: Cell) -> tuple[object, ...]:
+    return cell.model, cell.data.get("train_on"), cell.parameters, cell.perturbation, cell.svm
+
+
+def _as_list(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
     """A row for each cell; what it does not ask for is left out."""
-    asked = {word for cell in cells for word in cell.measures}
+    asked = {"", *(word for cell in cells for word in cell.measures)}
     measures = [measure for measure in kind.measures if MEASURES[measure].asked_as in asked]
     rows = []
     for cell in cells:
         entries = [
-            Entry(numbers.value(cell, measure)) if MEASURES[measure].asked_as in cell.measures else None
+            Entry(numbers.value(cell, measure)) if MEASURES[measure].asked_as in ("", *cell.measures) else None
             for measure in measures
         ]
         axes = (f"{axis.replace('_', ' ')} {value}" for axis, value in cell.at.items())
         rows.append(Row(", ".join([cell.label, *axes]), entries))
     notes = list(dict.fromkeys(cell.context for cell in cells if cell.context))
-    return Table(kind, numbers.source, _profile(cells), _headings(measures), rows, notes=notes)
+    return _headings(measures), rows, [], notes
 
 
 def _headings(measures: Sequence[str]) -> list[str]:
@@ -214,10 +281,6 @@ def _above(number: float | None, limit: float | None) -> bool:
     return number is not None and limit is not None and number > limit
 
 
-def _profile(cells: list[Cell]) -> str:
-    return cells[0].profile if cells else ""
-
-
 @dataclass(frozen=True)
 class Report:
     """All tables of one profile, for each source of images, and the verdicts.
@@ -237,22 +300,45 @@ class Report:
 
     def missing(self) -> list[str]:
         """For each experiment with missing cells, what is missing and the command that makes it."""
+        return [line for numbers, absent in self._absent() for line in numbers.missing_lines(absent)]
+
+    def missing_at_once(self) -> list[str]:
+        """For each source of images how many cells are missing, and the command that makes them all."""
         lines = []
+        for numbers, absent in self._absent():
+            named = any(cell.on_request for cell in absent) or len({cell.experiment for cell in absent}) <= MOST_NAMED
+            source = numbers.source_option()
+            makes = numbers.run_command(absent) if named else command_line("run", profile=self.profile, source=source)
+            lines.append(f"missing: {len(absent)} cells on {numbers.source.images}; {makes} makes them")
+        return lines
+
+    def _absent(self) -> list[tuple[Numbers, list[Cell]]]:
+        """The cells of the tables that have no number, where there are any."""
+        found = []
         for numbers in self.numbers:
             values = [value for table in self.tables[numbers.source] for value in table.values]
             absent = {value.cell.name: value.cell for value in values if value.mean is None}
-            lines += numbers.missing_lines(list(absent.values()))
-        return lines
+            found += [(numbers, list(absent.values()))] if absent else []
+        return found
 
 
-def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str] = tuple(TABLES)) -> Report:
-    """Build tables and verdicts from the records in a results folder.
+def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str] = ()) -> Report:
+    """Build tables and verdicts from the records in a results folder: all tables, or those of these names.
 
     What is run on request is shown if there are records, or if nothing else is asked for.
+
+    Raises
+    ------
+    InputError
+        If there is no table of a name.
     """
-    return assemble(
-        profile, suite.cells(profile, in_tables=True), RunStore(results).load_all(), load_theory(results), names
-    )
+    known = suite.table_kinds
+    for name in names:
+        if name not in known:
+            raise InputError(f"there is no table {name!r}; choose from {', '.join(known)}")
+    kinds = [known[name] for name in names or known]
+    cells = suite.cells(profile, in_tables=True)
+    return assemble(profile, cells, RunStore(results).load_all(), load_theory(results), kinds)
 
 
 def assemble(
@@ -260,7 +346,7 @@ def assemble(
     cells: Sequence[Cell],
     records: Sequence[RunRecord],
     theory: TheoryRecord | None,
-    names: Sequence[str] = tuple(TABLES),
+    kinds: Sequence[TableKind] = tuple(TABLES.values()),
 ) -> Report:
     """Build tables and verdicts of each data set of the suite, for each source of its images."""
     papers = collect(cells, records)
@@ -269,27 +355,32 @@ def assemble(
         for dataset in dict.fromkeys(cell.tested_on for cell in cells)
         if dataset != PAPERS_DATASET
         for numbers in collect(cells, records, dataset)
-        if numbers.records or (len(names) == 1 and numbers.in_table(names[0]))
+        if numbers.records or (len(kinds) == 1 and numbers.in_table(kinds[0].name))
     ]
     return Report(
         profile,
         [*papers, *others],
-        {each.source: [build(name, each) for name in _shown(each, names)] for each in [*papers, *others]},
+        {
+            each.source: [build(kind, each) for kind in kinds if _is_shown(kind, kinds, each, beside=number > 0)]
+            for found in (papers, others)
+            for number, each in enumerate(found)
+        },
         [(numbers, evaluate_claims(numbers, theory)) for numbers in papers],
         [(numbers, evaluate_claims(numbers)) for numbers in others if numbers.records],
     )
 
 
-def _shown(numbers: Numbers, names: Sequence[str]) -> list[str]:
-    """The tables with something to show: what is run on request needs records of its own, or to be asked for alone."""
+def _is_shown(kind: TableKind, kinds: Sequence[TableKind], numbers: Numbers, *, beside: bool) -> bool:
+    """Whether a table has something to show: what is run on request needs records of its own, or to be asked for.
+
+    Images of a source `beside` the first need records in any case.
+    """
+    cells = numbers.in_table(kind.name)
+    if beside and not any(cell.name in numbers.records for cell in cells):
+        return False
+    if any(not cell.on_request for cell in cells) or len(kinds) == 1:
+        return bool(cells)
     usual = {
         record.run for cell in numbers.cells if not cell.on_request for record in numbers.records.get(cell.name, [])
     }
-
-    def has(name: str) -> bool:
-        cells = numbers.in_table(name)
-        if any(not cell.on_request for cell in cells) or list(names) == [name]:
-            return bool(cells)
-        return any(record.run not in usual for cell in cells for record in numbers.records.get(cell.name, []))
-
-    return [name for name in names if has(name)]
+    return any(record.run not in usual for cell in cells for record in numbers.records.get(cell.name, []))

@@ -11,11 +11,11 @@ import hashlib
 import os
 import zlib
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from thetarbm_cli.data import rotated_digits
-from thetarbm_cli.data.recipes import FASHION_ROT_STREAM, Arrays, Progress, Recipe, Request
+from thetarbm_cli.data.recipes import FASHION_BILINEAR_STREAM, FASHION_ROT_STREAM, Recipe, Request
+from thetarbm_cli.data.rotated_digits import rotating_recipe
 from thetarbm_cli.data.sources.idx import FILES, IMAGES_HEADER, Bytes, read_set
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
@@ -36,35 +36,22 @@ LARGEST = IMAGES_HEADER + 60_000 * 28 * 28
 
 
 def rotated_recipe(request: Request) -> Recipe:
-    """Make fashion-rot: 62,000 distinct images of Fashion-MNIST, rotated.
+    """Make fashion-rot as mnist-rot: 62,000 images drawn from Fashion-MNIST with replacement, rotated."""
+    return rotating_recipe(request, partial(_load, request), FASHION_ROT_STREAM, takes_archive=True)
 
-    The files are looked for only when the data is made: prepared data does without them.
-    """
-    wanted = {"method": rotated_digits.METHOD}
 
-    def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
-        images, labels = read_fashion(find_fashion(request.data_dir, request.archive))
-        arrays = rotated_digits.generate_rotated(
-            images, labels, request.seed, stream=FASHION_ROT_STREAM, progress=progress
-        )
-        return arrays, wanted
+def bilinear_recipe(request: Request) -> Recipe:
+    """Make fashion-rot of 62,000 distinct images of Fashion-MNIST, rotated bilinearly."""
+    load = partial(_load, request)
+    return rotating_recipe(request, load, FASHION_BILINEAR_STREAM, bilinear=True, takes_archive=True)
 
-    return Recipe(wanted, build, takes_archive=True)
+
+def _load(request: Request) -> tuple[Bytes, Bytes]:
+    return read_fashion(find_fashion(request.data_dir, request.archive))
 
 
 def find_fashion(data_dir: Path, named: Path | None = None) -> Path:
-    """Find the folder of the four files.
-
-    Parameters
-    ----------
-    data_dir : folder of prepared data, which may have them in ``fashion-mnist``
-    named : folder that the user names; without it, the one that ``THETARBM_FASHION_DIR`` names
-
-    Raises
-    ------
-    InputError
-        If the files are nowhere; the message says what to do.
-    """
+    """Find the folder of the four files: the one that the user names, by the variable too, or one of the usual."""
     variable = os.environ.get(VARIABLE)
     folder = named or (Path(os.path.expanduser(variable)) if variable else None)
     candidates = [folder] if folder else [data_dir / FOLDER, DEBIAN]
@@ -80,22 +67,12 @@ def find_fashion(data_dir: Path, named: Path | None = None) -> Path:
 
 
 def read_fashion(folder: Path, md5: Mapping[str, str] = MD5) -> tuple[Bytes, Bytes]:
-    """Read the four files of a folder, each with or without ``.gz``.
-
-    Parameters
-    ----------
-    folder : as `find_fashion` gives it
-    md5 : MD5 of each file, unpacked; the published ones unless a test says otherwise
+    """Read the four files of a folder, each with or without ``.gz``, and of these MD5 when it is unpacked.
 
     Returns
     -------
     images : (70000, 28, 28) uint8 array, 60,000 training and 10,000 test images; read-only
     labels : (70000,) uint8 array; read-only
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read or is not the published one.
     """
     parts = {}
     for name in FILES:

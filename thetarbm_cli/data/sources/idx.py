@@ -21,22 +21,7 @@ Bytes = NDArray[np.uint8]
 
 
 def read_idx(content: bytes, where: str) -> Bytes:
-    """Read one idx file of unsigned bytes.
-
-    Parameters
-    ----------
-    content : the whole file, uncompressed
-    where : how messages name it
-
-    Returns
-    -------
-    uint8 array of the shape that the header says, read-only
-
-    Raises
-    ------
-    InputError
-        If it is not such a file, or cut off, or longer than its header says.
-    """
+    """Read one whole, uncompressed idx file of unsigned bytes, which messages name `where`; read-only."""
     axes = content[3] if len(content) >= 4 else 0
     header = 4 + 4 * axes
     if content[:3] != bytes((0, 0, UNSIGNED_BYTES)) or axes == 0 or len(content) < header:
@@ -49,21 +34,12 @@ def read_idx(content: bytes, where: str) -> Bytes:
 
 
 def read_set(parts: Mapping[str, bytes]) -> tuple[Bytes, Bytes]:
-    """Read a set: its training images, then its test images, in their original order.
-
-    Parameters
-    ----------
-    parts : content of the four files by their name, as in `FILES`
+    """Read a set from its four `FILES`: the training images, then the test images, in their original order.
 
     Returns
     -------
     images : (n, h, h) uint8 array, read-only
     labels : (n,) uint8 array, read-only
-
-    Raises
-    ------
-    InputError
-        If a file is wrong, images are not square, or labels are not as many as images.
     """
     images, labels = [], []
     for half in ("train", "t10k"):

@@ -14,8 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data import rotated_digits
-from thetarbm_cli.data.recipes import MNIST_ROT_STREAM, MNIST_STREAM, Arrays, Progress, Recipe, Request, raw_numbers
+from thetarbm_cli.data.recipes import (
+    MNIST_BILINEAR_STREAM,
+    MNIST_ROT_STREAM,
+    MNIST_STREAM,
+    Arrays,
+    Progress,
+    Recipe,
+    Request,
+    raw_numbers,
+)
+from thetarbm_cli.data.rotated_digits import rotating_recipe
 from thetarbm_cli.data.sources.idx import IMAGES_HEADER, LABELS_HEADER, read_set
 from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
 from thetarbm_cli.errors import ThetaRBMError
@@ -46,13 +55,7 @@ SIZES = {
 
 
 def read_shipped_files() -> dict[str, bytes]:
-    """Unpack the shipped file into the four idx files.
-
-    Raises
-    ------
-    ThetaRBMError
-        If the file is missing or damaged (xz carries its own checksum).
-    """
+    """Unpack the shipped file into the four idx files; xz carries a checksum of its own."""
     resource = files("thetarbm_cli.data").joinpath(SHIPPED)
     try:
         content = lzma.decompress(resource.read_bytes())
@@ -92,13 +95,13 @@ def sample_digits(count: int, size: int = SIDE) -> NDArray[np.float32]:
 
 
 def rotated_recipe(request: Request) -> Recipe:
-    """Make mnist-rot: 62,000 distinct images of MNIST, rotated."""
-    wanted = {"method": rotated_digits.METHOD}
+    """Make mnist-rot as the official one was made: 62,000 images drawn from MNIST with replacement, rotated."""
+    return rotating_recipe(request, load_mnist, MNIST_ROT_STREAM)
 
-    def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
-        return generate_mnist_rot(request.seed, progress), wanted
 
-    return Recipe(wanted, build)
+def bilinear_recipe(request: Request) -> Recipe:
+    """Make mnist-rot of 62,000 distinct images of MNIST, rotated bilinearly."""
+    return rotating_recipe(request, load_mnist, MNIST_BILINEAR_STREAM, bilinear=True)
 
 
 def upright_recipe(request: Request) -> Recipe:
@@ -114,24 +117,11 @@ def upright_recipe(request: Request) -> Recipe:
     return Recipe(wanted, build)
 
 
-def generate_mnist_rot(seed: int = 0, progress: Progress | None = None) -> Arrays:
-    """Make the arrays of mnist-rot; see `thetarbm_cli.data.rotated_digits.generate_rotated`."""
-    return rotated_digits.generate_rotated(*load_mnist(), seed, stream=MNIST_ROT_STREAM, progress=progress)
-
-
 def generate_mnist(seed: int = 0) -> Arrays:
     """Make the arrays of mnist: a random 10,000 of MNIST's training images.
 
-    Validation is 2,000 other training images, test is MNIST's own 10,000 test images in their order.
-
-    Parameters
-    ----------
-    seed : the data seed; it decides which training images, in which order
-
-    Returns
-    -------
-    dict
-        As `generate_rotated`, with 22,000 images and every angle 0.
+    Validation is 2,000 other training images, test is MNIST's own 10,000 test images in their order. The seed decides
+    which training images, in which order; arrays are as those of `generate_rotated`, every angle 0.
     """
     images, labels = load_mnist()
     split = split_column(MNIST_SPLIT)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from thetarbm_cli import storage
 from thetarbm_cli.data.recipes import Arrays, Progress, Recipe, Request, as_unit_floats
-from thetarbm_cli.data.rotated_digits import ROTATED_SPLIT, rotate_exactly
+from thetarbm_cli.data.rotated_digits import BILINEAR, ROTATED_SPLIT, rotate_exactly
 from thetarbm_cli.data.sources.mnist import SIDE, TRAIN_IMAGES, load_mnist
-from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
+from thetarbm_cli.data.splits import PARTS, TEST, TRAIN, VALID, PartName, split_column
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.followup import command_line
 
@@ -31,6 +31,15 @@ URL = f"http://www.iro.umontreal.ca/~lisa/icml2007data/{ARCHIVE}"
 CHECKSUM = "e67f72fa42029f62fd8eb92b0638c1b9761c9a63"  # SHA-1, the one that is published for the archive
 TRAIN_VALID_FILE = "mnist_all_rotation_normalized_float_train_valid.amat"
 TEST_FILE = "mnist_all_rotation_normalized_float_test.amat"
+
+# What a true copy has: images of each class in each part, and the labels of some rows of the test file.
+CLASS_COUNTS: dict[PartName, tuple[int, ...]] = {
+    "train": (984, 1156, 1044, 1026, 966, 909, 1001, 1029, 939, 946),
+    "valid": (200, 223, 220, 189, 187, 179, 186, 210, 209, 197),
+    "test": (4999, 5668, 4965, 5108, 4804, 4537, 4971, 5221, 4864, 4863),
+}
+TEST_ROWS = (0, 1, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, 16, 18, 21, 22, 26, 37, 43)
+TEST_LABELS = (6, 0, 2, 6, 7, 2, 1, 1, 4, 0, 7, 3, 8, 5, 9, 9, 8, 4, 3, 5)
 
 # Characters a number may take, with the space after it: what is longer is not a table of pixels.
 LONGEST_NUMBER = 40
@@ -89,13 +98,7 @@ def _stage(progress: Progress | None, start: float, stop: float) -> Progress | N
 
 
 def archive_checksum(archive: Path) -> str:
-    """Compute the SHA-1 of a local copy: of the zip, or of the two files of a folder one after the other.
-
-    Raises
-    ------
-    InputError
-        If the copy or one of its files is missing.
-    """
+    """Compute the SHA-1 of a local copy: of the zip, or of the two files of a folder one after the other."""
     parts = [archive / TRAIN_VALID_FILE, archive / TEST_FILE] if archive.is_dir() else [archive]
     digest = hashlib.sha1(usedforsecurity=False)
     for part in parts:
@@ -128,13 +131,7 @@ class _DownloadProgress:
 
 
 def download_archive(folder: Path, progress: Progress | None = None) -> Path:
-    """Download the archive into `folder`, or find it there, and check its checksum.
-
-    Raises
-    ------
-    ThetaRBMError
-        If it cannot be had, or is not the published file.
-    """
+    """Download the archive into `folder`, or find it there, and check its checksum."""
     import pooch
 
     pooch.get_logger().setLevel(logging.WARNING)
@@ -179,17 +176,11 @@ def read_official(
     archive : the zip, or a folder with the two ``.amat`` files
     transpose : "auto" (look at the digits and decide), "yes" or "no"
     sizes : rows of each part; the published ones unless a test says otherwise
-    progress : called with (rows done, rows in all)
 
     Returns
     -------
     arrays : ``images`` (N, 28, 28) float32 in [0, 1], ``labels`` (N,) int64, ``split`` (N,) uint8
     transposed : whether the images were transposed
-
-    Raises
-    ------
-    InputError
-        If a file is missing, cut off or wrong; the message names file and line.
     """
     split = split_column({part: sizes[part] for part in (TRAIN, VALID, TEST)})
     images = np.empty((len(split), SIDE * SIDE), dtype="<f4")
@@ -205,6 +196,21 @@ def read_official(
     if transposed:
         pictures = np.ascontiguousarray(pictures.transpose(0, 2, 1))
     return {"images": pictures, "labels": labels, "split": split}, transposed
+
+
+def recognise(labels: NDArray[np.int64], split: NDArray[np.uint8]) -> str:
+    """Say whether labels are those of the official archive: by the classes of each part, and by known rows."""
+    wrong = []
+    for name, expected in CLASS_COUNTS.items():
+        found = np.bincount(labels[split == PARTS[name]], minlength=CLASSES)
+        for digit in np.flatnonzero(found != expected)[:1]:
+            wrong.append(f"{name} has {found[digit]} images of class {digit}, not {expected[digit]}")
+    tested = labels[split == TEST]
+    rows = [(row, label) for row, label in zip(TEST_ROWS, TEST_LABELS, strict=True) if row < len(tested)]
+    strange = sum(int(tested[row]) != label for row, label in rows)
+    if strange:
+        wrong.append(f"{strange} of {len(rows)} known test rows have another label")
+    return f"its contents are not the official ones: {'; '.join(wrong)}" if wrong else "this is the official archive"
 
 
 def _counting_from(first: int, total: int, progress: Progress | None) -> Progress | None:
@@ -236,26 +242,10 @@ def _decide(images: NDArray[np.float32], labels: NDArray[np.int64], transpose: s
 
 @contextmanager
 def open_table(archive: Path, name: str, largest: int) -> Iterator[tuple[IO[bytes], str]]:
-    """Open one table of a zip or a folder.
+    """Open one table of a zip or a folder: its bytes, no more than `largest`, and how messages name it.
 
     A zip's members are found by the last part of their name and are read in place, so that no path inside
     the zip is ever followed.
-
-    Parameters
-    ----------
-    archive : zip file or folder
-    name : file name of the table
-    largest : bytes that the table may have when unpacked
-
-    Yields
-    ------
-    stream : the table's bytes
-    where : how messages name it
-
-    Raises
-    ------
-    InputError
-        If the archive is no zip, or the table is missing, twice there, too large or damaged.
     """
     if archive.is_dir():
         where = str(archive / name)
@@ -292,20 +282,14 @@ def read_table(
 ) -> None:
     """Read a table of pixels and labels into arrays, whose length says how many rows it must have.
 
-    One line is in memory at a time.
+    Each line has the pixels of one image, then its label; one is in memory at a time.
 
     Parameters
     ----------
-    stream : the table: in each line the pixels of one image, then its label
+    stream : the table
     where : how messages name the table
     images : (rows, pixels) float32 array, filled
     labels : (rows,) int64 array, filled
-    progress : called with (rows done, rows in all)
-
-    Raises
-    ------
-    InputError
-        If the table is wrong; the message names the line.
     """
     rows, pixels = images.shape
     longest = (pixels + 1) * LONGEST_NUMBER
@@ -341,7 +325,9 @@ def _parse_line(line: bytes, columns: int, place: str) -> NDArray[np.float64]:
     try:
         values = np.array(fields, dtype=np.float64)
     except ValueError as error:
-        raise InputError(f"{place} has something that is not a number: {_shorten(error)}") from error
+        # No longer than fits one sentence.
+        detail = str(error) if len(str(error)) <= 80 else f"{str(error)[:80]}…"
+        raise InputError(f"{place} has something that is not a number: {detail}") from error
     # Written so that NaN, which is neither smaller nor larger, is caught too.
     wrong = ~((values[:-1] >= -OVERSHOOT) & (values[:-1] <= 1.0 + OVERSHOOT))
     if wrong.any():
@@ -352,27 +338,11 @@ def _parse_line(line: bytes, columns: int, place: str) -> NDArray[np.float64]:
     return values
 
 
-def _shorten(error: ValueError) -> str:
-    """Keep a message to a length that fits one sentence."""
-    text = str(error)
-    return text if len(text) <= 80 else text[:80] + "…"
-
-
 def looks_transposed(images: NDArray[np.generic], labels: NDArray[np.integer]) -> tuple[bool, float, float]:
     """Say whether rotated digits resemble MNIST more when they are transposed.
 
     Each image of a sample is compared with MNIST digits of its class at 24 angles, as it is and transposed;
-    what counts is the best normalised correlation of each, on average.
-
-    Parameters
-    ----------
-    images : (n, 28, 28) array, uint8 or float32 in [0, 1]
-    labels : (n,) integer array of digits 0..9
-
-    Returns
-    -------
-    transposed : whether the transposed images resemble MNIST more
-    score_as_is, score_transposed : mean best correlations, in [-1, 1]
+    what counts is the best normalised correlation of each, on average. Both averages, in [-1, 1], are given too.
     """
     mnist_images, mnist_labels = load_mnist()
     as_is: list[NDArray[np.float32]] = []
@@ -380,9 +350,10 @@ def looks_transposed(images: NDArray[np.generic], labels: NDArray[np.integer]) -
     for digit in TELLING:
         templates = _templates(mnist_images[:TRAIN_IMAGES][mnist_labels[:TRAIN_IMAGES] == digit])
         sample = images[np.flatnonzero(labels == digit)[:SAMPLE_PER_CLASS]]
-        as_is.append(_best_correlation(sample, templates))
-        transposed.append(_best_correlation(sample.transpose(0, 2, 1), templates))
-    score_as_is, score_transposed = (_mean(np.concatenate(scores)) for scores in (as_is, transposed))
+        for seen, scores in ((sample, as_is), (sample.transpose(0, 2, 1), transposed)):
+            scores.append((_normalised(seen) @ templates).max(axis=1))
+    found = (np.concatenate(scores) for scores in (as_is, transposed))
+    score_as_is, score_transposed = (float(scores.mean()) if len(scores) else 0.0 for scores in found)
     return score_transposed > score_as_is, score_as_is, score_transposed
 
 
@@ -390,7 +361,7 @@ def _templates(digits: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Rotate the first digits of a class all round: (784, templates) array of unit columns."""
     chosen = np.repeat(digits[:TEMPLATES_PER_CLASS], ANGLES, axis=0)
     degrees = np.tile(np.arange(ANGLES) * (360.0 / ANGLES), len(chosen) // ANGLES)
-    return _normalised(rotate_exactly(chosen, degrees)).T
+    return _normalised(rotate_exactly(chosen, degrees, BILINEAR)).T
 
 
 def _normalised(images: NDArray[np.generic]) -> NDArray[np.float32]:
@@ -400,12 +371,3 @@ def _normalised(images: NDArray[np.generic]) -> NDArray[np.float32]:
     length = np.sqrt(np.square(flat).sum(axis=1, keepdims=True))
     unit: NDArray[np.float32] = flat / np.where(length > 0, length, np.float32(1))
     return unit
-
-
-def _best_correlation(sample: NDArray[np.generic], templates: NDArray[np.float32]) -> NDArray[np.float32]:
-    best: NDArray[np.float32] = (_normalised(sample) @ templates).max(axis=1)
-    return best
-
-
-def _mean(scores: NDArray[np.float32]) -> float:
-    return float(scores.mean()) if len(scores) else 0.0

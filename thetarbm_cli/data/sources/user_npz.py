@@ -1,4 +1,4 @@
-"""Images of a user: a ``.npz`` with ``images``, ``labels`` and perhaps ``split``, checked.
+"""Images of a user: a ``.npz`` with ``images`` and perhaps ``labels`` and ``split``, checked.
 
 The file is not trusted: sizes and types are checked before anything is unpacked.
 """
@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 from thetarbm_cli import storage
 from thetarbm_cli.arrays import UnreadableArrayError, read_array
 from thetarbm_cli.data.recipes import USER_STREAM, Arrays, Progress, Recipe, Request, raw_numbers
-from thetarbm_cli.data.splits import PARTS, TEST, TRAIN, draw_split
+from thetarbm_cli.data.splits import NO_LABEL, PARTS, TEST, TRAIN, draw_split
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.registry import offered_sources
 
 SMALLEST_SIDE = 4
 LARGEST_SIDE = 256
 LARGEST_LABEL = 9999
+# Labels that are words, or arrays, that a message names.
+MOST_WORDS = 20
 # 512 MiB: about 680,000 images of 28×28 as uint8, or 170,000 as float32.
 LARGEST_ARRAY = 1 << 29
 # The name of this recipe in sidecars.
@@ -34,16 +36,11 @@ logger = logging.getLogger("thetarbm")
 
 
 def recipe(request: Request) -> Recipe:
-    """Read the file of a user, whose path is the source.
-
-    Raises
-    ------
-    InputError
-        If there is no such file.
-    """
+    """Read the file of a user, whose path is the source."""
     path = Path(request.source)
     if not path.is_file():
         problem = f"there is no file {path}" if path.suffix == ".npz" else f"unknown source {str(path)!r}"
+        problem = f"{path} is a folder" if path.is_dir() else problem
         raise InputError(f"{problem}: use {', '.join(offered_sources())}, or the path of a .npz file")
     checksum = storage.sha256_of_file(path)
     wanted = {"file_sha256": checksum, "method": METHOD}
@@ -61,23 +58,23 @@ def read_user_file(path: Path, seed: int = 0) -> Arrays:
 
     Parameters
     ----------
-    path : ``.npz`` with ``images`` (N, h, h) or (N, h·h), bool, uint8 or floats in [0, 1]; ``labels`` (N,)
-        integers from 0; optionally ``split`` (N,) of 0 train, 1 valid, 2 test
+    path : ``.npz`` with ``images`` (N, h, h) or (N, h·h), bool, uint8 or floats in [0, 1]; optionally ``labels`` (N,)
+        of integers from 0 or words, which are numbered in their order; optionally ``split`` (N,) of 0 train, 1 valid,
+        2 test
     seed : decides the split where the file has none: 60 % train, 10 % valid, 30 % test of every class
 
     Returns
     -------
     dict
-        ``images`` (N, h, h) uint8 or float32, ``labels`` (N,) int64, ``split`` (N,) uint8
-
-    Raises
-    ------
-    InputError
-        If the file is not of this kind; the message says what to change.
+        ``images`` (N, h, h) uint8 or float32, ``labels`` (N,) int64, all `NO_LABEL` without any, ``split`` (N,) uint8
     """
-    arrays = read_untrusted(path, ("images", "labels"), ("split",))
+    arrays = read_untrusted(path, ("images",), ("labels", "split"))
     images = _check_images(arrays["images"], path)
-    labels = _check_labels(arrays["labels"], len(images), path)
+    if "labels" in arrays:
+        labels = _check_labels(arrays["labels"], len(images), path)
+    else:
+        logger.info("%s has no labels: a model can learn from it and γ be measured, but no error", path)
+        labels = np.full(len(images), NO_LABEL, dtype="<i8")
     if "split" in arrays:
         split = _check_split(arrays["split"], len(images), path)
     else:
@@ -92,19 +89,17 @@ def read_user_images(path: Path) -> NDArray[Any]:
 
 
 def read_untrusted(path: Path, required: tuple[str, ...], optional: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Read the named arrays of a ``.npz``; others in it are left alone.
-
-    Raises
-    ------
-    InputError
-        If the file is no ``.npz``, lacks a required array, or one is pickled, too large or damaged.
-    """
+    """Read the named arrays of a ``.npz``; others in it are left alone."""
     try:
         with zipfile.ZipFile(path) as archive:
             present = set(archive.namelist())
             missing = [name for name in required if f"{name}.npy" not in present]
             if missing:
-                raise InputError(f"{path} has no array {missing[0]!r}: it needs {' and '.join(required)}")
+                found = [name.removesuffix(".npy") for name in sorted(present)[:MOST_WORDS]]
+                raise InputError(
+                    f"{path} has no array {missing[0]!r}: it needs {' and '.join(required)}, "
+                    f"and has {', '.join(map(repr, found)) or 'none'}"
+                )
             names = [name for name in (*required, *optional) if f"{name}.npy" in present]
             return {name: read_array(archive, name, LARGEST_ARRAY) for name in names}
     except InputError:
@@ -123,7 +118,12 @@ def _check_images(images: NDArray[Any], path: Path) -> NDArray[Any]:
     elif len(shape) == 3 and shape[1] == shape[2]:
         side = shape[1]
     else:
-        raise InputError(f"{path}: images have the shape {shape}; square images (N, h, h) or (N, h·h) are needed")
+        hint = ""
+        if len(shape) == 4 and shape[3] in (1, 3, 4):
+            hint = ": make them grey, as images[..., :3].mean(axis=-1)" if shape[3] > 1 else ": take images[..., 0]"
+        elif len(shape) == 3:
+            hint = ": crop or pad them"
+        raise InputError(f"{path}: images have the shape {shape}; square images (N, h, h) or (N, h·h) are needed{hint}")
     if shape[0] == 0:
         raise InputError(f"{path} has no images")
     if not SMALLEST_SIDE <= side <= LARGEST_SIDE:
@@ -162,6 +162,12 @@ def _check_labels(labels: NDArray[Any], count: int, path: Path) -> NDArray[np.in
     """Bring labels into (N,) little-endian int64."""
     if labels.shape != (count,):
         raise InputError(f"{path}: labels have the shape {labels.shape}, and {count} images need ({count},)")
+    if labels.dtype.kind in "US":
+        words, labels = np.unique(labels, return_inverse=True)
+        shown = [word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words]
+        more = f" and {len(words) - MOST_WORDS} more" if len(words) > MOST_WORDS else ""
+        numbered = ", ".join(f"{number} {word}" for number, word in enumerate(shown[:MOST_WORDS]))
+        logger.info("%s: labels are numbered: %s%s", path, numbered, more)
     if labels.dtype.kind not in "biu":
         hint = "; number the classes from 0, e.g. numpy.unique(labels, return_inverse=True)[1]"
         raise InputError(f"{path}: labels are of type {labels.dtype}, and whole numbers are needed{hint}")
@@ -188,6 +194,8 @@ def _check_parts(labels: NDArray[np.int64], split: NDArray[np.uint8], path: Path
                 f"{path}: the {name} part is empty; give more images, or set split to {PARTS[name]} for some"
             )
     learned = np.unique(labels[split == TRAIN])
+    if learned[0] == NO_LABEL:
+        return
     if len(learned) < 2:
         raise InputError(f"{path}: the train part has only class {learned[0]}; at least two classes are needed")
     unseen = np.setdiff1d(labels[split == TEST], learned)

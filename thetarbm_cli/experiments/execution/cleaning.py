@@ -17,12 +17,13 @@ def stale_runs(context: RunContext, suite: Suite, identity: SuitePart) -> list[R
     """List runs made for this suite that no cell of any profile asks for now, or by an older version of the algorithm.
 
     Only what is surely the suite's is stale: not what was made by hand, nor for another suite, nor what does not say
-    for which, as records from before they named it.
+    for which, as records from before they named it. Packed records stay.
     """
     cells = [cell for profile in suite.profiles for cell in suite.cells(profile)]
     found = []
+    own = set(context.store.own_identifiers())
     for record in context.store.load_all():
-        if record.suite != identity:
+        if record.suite != identity or record.run not in own:
             continue
         reason = _why_stale(record, any(cell.fits(record, any_source=True) for cell in cells))
         if reason and not context.store.is_held(record.run):

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,9 @@ from typing import Any
 
 from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.execution.job import Job, Outcome, run_job
-from thetarbm_cli.experiments.execution.local import LostProcessError, failed
-from thetarbm_cli.experiments.runs.record import EnvironmentPart, Measurement, RunRecord, WeightsPart
+from thetarbm_cli.experiments.execution.job import Job, Outcome, Report, longest_first, run_job, training_of
+from thetarbm_cli.experiments.execution.local import JobReport, LostProcessError, failed, nobody_asks, seldom
+from thetarbm_cli.experiments.runs.record import Measurement, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 
@@ -31,12 +32,14 @@ class WorkerContext:
     Attributes
     ----------
     token : a file in the results folder; who sees it sees the folder. None if records are to be handed back
+    topic : of the events by which workers say how far they are
     """
 
     results: Path
     data_dir: Path
     backend_name: str
     token: Path | None
+    topic: str = ""
     version: str = __version__
     algorithm: int = ALGORITHM
 
@@ -57,12 +60,13 @@ def run_on_worker(worker: WorkerContext, job: Job) -> WorkerResult:
             f"a worker has thetarbm {__version__} (algorithm {ALGORITHM}), the client {worker.version} "
             f"(algorithm {worker.algorithm}); install the same on both"
         )
+    report = _reporter(worker.topic, job)
     if worker.token is not None and worker.token.is_file():
         context = RunContext(worker.data_dir, RunStore(worker.results), worker.backend_name)
-        return WorkerResult(run_job(context, job))
+        return WorkerResult(run_job(context, job, report))
     with tempfile.TemporaryDirectory(prefix="thetarbm-") as folder:
-        context = RunContext(_own_data_dir(worker), RunStore(Path(folder)), worker.backend_name)
-        outcome = run_job(context, job)
+        context = RunContext(_own_data_dir(worker), RunStore(Path(folder), shipped=False), worker.backend_name)
+        outcome = run_job(context, job, report)
         names = context.store.identifiers()
         if not names:
             return WorkerResult(outcome)
@@ -72,6 +76,23 @@ def run_on_worker(worker: WorkerContext, job: Job) -> WorkerResult:
             (context.store.path(names[0]) / "run.json").read_text(encoding="utf-8"),
             weights.read_bytes() if weights.is_file() else None,
         )
+
+
+def _reporter(topic: str, job: Job) -> Report:
+    """Report by events, which the client is told of by the scheduler."""
+
+    def send(*words: str | int) -> None:
+        from distributed import get_worker
+
+        # Outside a worker, nobody asks.
+        with contextlib.suppress(ValueError):
+            get_worker().log_event(topic, [_key(job), *words])
+
+    return seldom(send)
+
+
+def _key(job: Job) -> str:
+    return f"{job.labels[0]} {job.seed}"
 
 
 def _own_data_dir(worker: WorkerContext) -> Path:
@@ -104,16 +125,24 @@ class DaskExecutor:
     workers: int = 1
     shared: bool | None = None
 
-    def __call__(self, context: RunContext, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(
+        self, context: RunContext, jobs: Sequence[Job], keep_going: bool, on_report: JobReport = nobody_asks
+    ) -> Iterator[tuple[Job, Outcome]]:
         """Yield each job with its outcome."""
         if not jobs:
             return
+        by_key, topic = {_key(job): job for job in jobs}, f"thetarbm-{uuid.uuid4().hex}"
         with _connected(self.scheduler, self.workers) as client, _token(context, self.shared) as token:
             _check_versions(client)
+            client.subscribe_topic(topic, lambda event: on_report(by_key[event[1][0]], *event[1][1:]))
             worker = WorkerContext(
-                context.store.folder.parent.absolute(), context.data_dir.absolute(), context.backend_name, token
+                context.store.folder.parent.absolute(), context.data_dir.absolute(), context.backend_name, token, topic
             )
-            yield from _finish_jobs(client, context, worker, jobs, keep_going)
+            ordered = longest_first(jobs)
+            first = {training_of(job): job for job in reversed(ordered)}
+            # All are given to the cluster at once: those that wait for the training of another come last.
+            ordered.sort(key=lambda job: job is not first[training_of(job)])
+            yield from _finish_jobs(client, context, worker, ordered, keep_going)
 
 
 def _finish_jobs(
@@ -186,11 +215,10 @@ def _store(context: RunContext, text: str, weights: bytes | None, force: bool) -
             store.save(record)
         if weights is not None:
             storage.write_bytes(store.weights_path(record.run), weights)
-            made = WeightsPart(sha256=str(record.weights_sha256), environment=EnvironmentPart(**record.environment))
-            store.note_weights(kept or record, made)
+            store.note_weights(kept or record, record.weights)
             if kept is not None and record.metrics is not None:
                 seconds = record.timings.get("evaluate_seconds", 0.0)
-                store.add_measures(kept, Measurement(metrics=record.metrics, weights=made, seconds=seconds))
+                store.add_measures(kept, Measurement(metrics=record.metrics, weights=record.weights, seconds=seconds))
         store.remove_checkpoint(record.run)
 
 

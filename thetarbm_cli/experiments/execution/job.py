@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,11 +19,24 @@ from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.images import described_data
 from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
+from thetarbm_cli.experiments.runs.sharing import training_part
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.runs.training import seeds_by_axis, train_run
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, PREPARING, TRAINING
+
+# Images of the paper's data, where the settings have all.
+USUAL_TRAIN, USUAL_TEST = 10_000, 50_000
+# Of the SVM's fit and predictions, per image.
+SVM_COST = 15
 
 logger = logging.getLogger("thetarbm")
+
+# Told how far a job is: the step, and how much of it is done of how much.
+Report = Callable[[str, int, int], None]
+
+
+def tell_nobody(step: str, done: int, total: int) -> None:
+    """Report nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +46,7 @@ class Job:
     settings: RunSettings
     seed: int
     labels: tuple[str, ...]
-    with_gamma: bool
+    measures: tuple[str, ...]
     offsets: tuple[float, ...]
     force: bool
     suite: SuitePart | None = None
@@ -42,21 +58,48 @@ class Job:
             planned.settings,
             planned.seed,
             planned.labels,
-            planned.with_gamma,
+            planned.measures,
             planned.offsets,
             planned.forced,
             suite,
         )
 
 
+def training_of(job: Job) -> str:
+    """Name what a job learns: jobs of one name train once, whatever they measure."""
+    data = job.settings.data
+    return json.dumps(
+        [training_part(job.settings), job.seed, data.train_on, data.source, data.seed], sort_keys=True, default=str
+    )
+
+
+def longest_first(jobs: Sequence[Job]) -> list[Job]:
+    """Order jobs so that processes end together: the longest first, those that share a training one after the other."""
+    longest: dict[str, float] = {}
+    for job in jobs:
+        longest[training_of(job)] = max(longest.get(training_of(job), 0.0), cost(job))
+    return sorted(jobs, key=lambda job: (-longest[training_of(job)], training_of(job)))
+
+
+def cost(job: Job) -> float:
+    """Estimate how long a job takes, in products of one image with 500 units' weights."""
+    settings, parameters = job.settings, job.settings.complete_parameters
+    train, test = settings.data.train or USUAL_TRAIN, settings.data.test or USUAL_TEST
+    rotations = parameters.get("rotations", 1) if settings.model == "tirbm" else 1
+    hidden = parameters.get("hidden", 500) / 500
+    # Five products learn from an image, where the full tensor rotates it, too; one gives its features.
+    learned = 5 * train * parameters.get("epochs", 0) * (5 if parameters.get("tensor") == "full" else 1)
+    most = settings.data.gamma or train + test
+    copies = 10 * (
+        (min(train, most) + min(test, most)) * ("gamma" in job.measures) + min(train, most) * len(job.offsets)
+    )
+    features = hidden * parameters.get("pooling", 1) ** 2
+    return float(hidden * rotations * learned + features * (rotations * copies + SVM_COST * (train + test)))
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended.
-
-    Attributes
-    ----------
-    traceback : of an error that is not one of ours, for --debug
-    """
+    """How a job ended; the traceback is of an error that is not one of ours, for --debug."""
 
     state: Literal["done", "cached", "failed"]
     run: str | None
@@ -67,16 +110,35 @@ class Outcome:
     traceback: str | None = None
 
 
-def run_job(context: RunContext, job: Job) -> Outcome:
+def run_job(context: RunContext, job: Job, report: Report = tell_nobody) -> Outcome:
     """Train and measure; an error, whatever it is, is recorded and told."""
     started = time.perf_counter()
+
+    @contextmanager
+    def measuring(step: str) -> Iterator[Callable[[int, int], None]]:
+        report(step, 0, 0)
+        yield lambda done, total: report(step, done, total)
+
     try:
-        trained = train_run(context, job.settings, job.seed, force=job.force)
+        report(PREPARING, 0, 0)
+        trained = train_run(
+            context,
+            job.settings,
+            job.seed,
+            force=job.force,
+            on_epoch=lambda record, epochs: report(TRAINING, record.epoch, epochs),
+            on_data=lambda done, total: report(PREPARING, done, total),
+        )
         run = trained.record.run
         # Before it is measured: with its last number a run is done, and what is not written by then never will be.
         _note(context, run, job, None)
         record, measured = evaluate_run(
-            context, run, with_gamma=job.with_gamma, more_offsets=job.offsets, force=job.force
+            context,
+            run,
+            measures=job.measures,
+            more_offsets=job.offsets,
+            force=job.force,
+            display=measuring,
         )
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
         message, kind = format_error(error), type(error)
@@ -97,16 +159,10 @@ def run_job(context: RunContext, job: Job) -> Outcome:
 
 
 def record_failure(context: RunContext, job: Job, error: str, kind: type[BaseException] = Exception) -> str | None:
-    """Record that a job failed, if its data is prepared here: without, its run has no name.
+    """Record that a job failed, if its data is prepared here, and give the run: without, it has no name.
 
-    Parameters
-    ----------
-    kind : of the error. After a wrong input no record is made where there is none: there is no run that could have
-        failed. After a full disk nothing is recorded at all, so that the same command goes on when there is room
-
-    Returns
-    -------
-    The run
+    After a wrong input no record is made where there is none: there is no run that could have failed. After a full disk
+    nothing is recorded at all, so that the same command goes on when there is room.
     """
     if issubclass(kind, StorageError):
         return None

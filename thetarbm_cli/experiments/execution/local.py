@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing.connection import Connection
 from typing import Any, Protocol, TypeVar
 
 from thetarbm_cli import followup
 from thetarbm_cli.errors import ThetaRBMError, format_error
-from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure, run_job
+from thetarbm_cli.experiments.execution.job import (
+    Job,
+    Outcome,
+    Report,
+    longest_first,
+    record_failure,
+    run_job,
+    tell_nobody,
+    training_of,
+)
 from thetarbm_cli.experiments.runs.store import RunContext
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+# Seconds between two looks at what the processes report, and between two reports of a process on the same step.
+REPORT_SECONDS = 0.2
+
+STARTING = "starting"
+
+# Takes what the job that is being done in this process reports.
+_listener: ContextVar[Report] = ContextVar("listener", default=tell_nobody)
 
 LOST_PROCESS = "its process ended without a word, as when memory runs out; fewer jobs at once need less"
 
@@ -37,6 +58,8 @@ def outcomes(
     jobs: Sequence[Task],
     processes: int,
     goes_on: Callable[[Result | Exception], bool] = lambda result: not isinstance(result, Exception),
+    shared: Callable[[Task], object] = lambda job: object(),
+    on_report: Callable[[Task, str, int, int], None] = lambda job, step, done, total: None,
 ) -> Iterator[tuple[Task, Result | Exception]]:
     """Yield every job with its result, or the exception that it ended with, as it is done.
 
@@ -48,10 +71,15 @@ def outcomes(
     ----------
     goes_on : callable
         Whether others are still to be started after this result. Those that have started are finished in any case.
+    shared : callable
+        What jobs have in common that one makes for the others: they are not done at the same time as long as there are
+        others to do.
+    on_report : callable
+        Told what a job says of its progress by `report`.
     """
     if processes == 1 or len(jobs) == 1:
         for job in jobs:
-            result = _attempt(function, job)
+            result = _attempt(function, job, partial(on_report, job))
             yield job, result
             if not goes_on(result):
                 return
@@ -59,7 +87,7 @@ def outcomes(
     before = set(multiprocessing.active_children())
     workers = WorkerPool(min(processes, len(jobs)))
     try:
-        yield from _side_by_side(workers, function, deque(jobs), goes_on)
+        yield from _side_by_side(workers, function, deque(jobs), goes_on, shared, on_report)
     except BaseException:
         # The jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing.
         for process in set(multiprocessing.active_children()) - before:
@@ -73,38 +101,65 @@ class WorkerPool:
     """Processes, each in a pool of its own: one that dies breaks its pool, and with it no other's job."""
 
     def __init__(self, processes: int) -> None:
-        self.idle = [_pool() for _ in range(processes)]
-        self.busy: dict[Future[Any], ProcessPoolExecutor] = {}
+        self.idle = [Worker() for _ in range(processes)]
+        self.busy: dict[Future[Any], Worker] = {}
 
     def start(self, function: Callable[[Task], Result], job: Task) -> Future[Result]:
         """Give a job to an idle process, or to a new one if it has died meanwhile."""
-        pool = self.idle.pop()
+        worker = self.idle.pop()
         try:
-            future = pool.submit(function, job)
+            future = worker.pool.submit(function, job)
         except BrokenProcessPool:
-            pool.shutdown()
-            pool = _pool()
-            future = pool.submit(function, job)
-        self.busy[future] = pool
+            worker.shutdown()
+            worker = Worker()
+            future = worker.pool.submit(function, job)
+        self.busy[future] = worker
         return future
 
     def result(self, future: Future[Result]) -> Result | Exception:
         """What a finished job gave; its process is idle again, or replaced if it died."""
-        pool = self.busy.pop(future)
+        worker = self.busy.pop(future)
+        worker.reports()
         try:
             result: Result | Exception = future.result()
         except BrokenProcessPool:
-            pool.shutdown()
-            pool, result = _pool(), LostProcessError()
+            worker.shutdown()
+            worker, result = Worker(), LostProcessError()
         except Exception as error:  # noqa: BLE001  it is the caller's to judge
             result = error
-        self.idle.append(pool)
+        self.idle.append(worker)
         return result
 
     def shutdown(self) -> None:
         """End all processes."""
-        for pool in [*self.idle, *self.busy.values()]:
-            pool.shutdown(cancel_futures=True)
+        for worker in [*self.idle, *self.busy.values()]:
+            worker.shutdown()
+
+
+class Worker:
+    """A process, which starts with its first job, and what it reports: a pipe of its own, that no other can block."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.receiver, self.sender = context.Pipe(duplex=False)
+        self.pool = ProcessPoolExecutor(
+            1, mp_context=context, initializer=_settle, initargs=(followup.call_options(), self.sender)
+        )
+
+    def reports(self) -> list[tuple[str, int, int]]:
+        """Take what has come since the last look."""
+        found = []
+        # A process that died in the middle of a report is told by its job.
+        with contextlib.suppress(EOFError, OSError):
+            while self.receiver.poll():
+                found.append(self.receiver.recv())
+        return found
+
+    def shutdown(self) -> None:
+        """End the process."""
+        self.pool.shutdown(cancel_futures=True)
+        self.receiver.close()
+        self.sender.close()
 
 
 def _side_by_side(
@@ -112,18 +167,28 @@ def _side_by_side(
     function: Callable[[Task], Result],
     waiting: deque[Task],
     goes_on: Callable[[Result | Exception], bool],
+    shared: Callable[[Task], object],
+    on_report: Callable[[Task, str, int, int], None],
 ) -> Iterator[tuple[Task, Result | Exception]]:
     running: dict[Future[Result], Task] = {}
     finished: list[tuple[Task, Result | Exception]] = []
     while True:
         while waiting and workers.idle:
-            job = waiting.popleft()
+            being_made = {shared(job) for job in running.values()}
+            job = next((job for job in waiting if shared(job) not in being_made), waiting[0])
+            waiting.remove(job)
             running[workers.start(function, job)] = job
+            on_report(job, STARTING, 0, 0)
         # Only now: whoever asks may take long until they ask again, and nobody is to be idle meanwhile.
         yield from finished
         if not running:
             return
-        done, _ = wait(running, return_when=FIRST_COMPLETED)
+        done: set[Future[Result]] = set()
+        while not done:
+            done, _ = wait(running, timeout=REPORT_SECONDS, return_when=FIRST_COMPLETED)
+            for future, worker in workers.busy.items():
+                for report in worker.reports():
+                    on_report(running[future], *report)
         finished = []
         for future in done:
             result = workers.result(future)
@@ -132,25 +197,32 @@ def _side_by_side(
             waiting.clear()
 
 
-def _pool() -> ProcessPoolExecutor:
-    """A pool of one process, which starts with its first job."""
-    options = followup.call_options()
-    return ProcessPoolExecutor(
-        1, mp_context=multiprocessing.get_context("spawn"), initializer=_settle, initargs=(options,)
-    )
-
-
-def _attempt(function: Callable[[Task], Result], job: Task) -> Result | Exception:
+def _attempt(function: Callable[[Task], Result], job: Task, listener: Report) -> Result | Exception:
+    token = _listener.set(listener)
     try:
         return function(job)
     except Exception as error:  # noqa: BLE001  it is the caller's to judge
         return error
+    finally:
+        _listener.reset(token)
 
 
-def _settle(options: followup.CallOptions) -> None:
+def report(step: str, done: int, total: int) -> None:
+    """Tell whoever gave out the job that is done in this process how far it is."""
+    _listener.get()(step, done, total)
+
+
+def _settle(options: followup.CallOptions, sender: Connection) -> None:
     """Let the parent decide when a process ends: Ctrl-C is told by it, and who lost it leaves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     followup.repeat(options)
+
+    def send(*words: str | int) -> None:
+        # Who has nobody to report to is about to leave, and must not fail before.
+        with contextlib.suppress(OSError):
+            sender.send(words)
+
+    _listener.set(seldom(send))
     parent = multiprocessing.parent_process()
     if parent is not None:
 
@@ -161,10 +233,34 @@ def _settle(options: followup.CallOptions) -> None:
         threading.Thread(target=leave_with_parent, daemon=True).start()
 
 
+def seldom(send: Report) -> Report:
+    """Send the first report of each step, and of the others only as many as can be seen."""
+    last: tuple[str, float] = ("", 0.0)
+
+    def send_some(step: str, done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if step != last[0] or now - last[1] >= REPORT_SECONDS or done == total:
+            last = (step, now)
+            send(step, done, total)
+
+    return send_some
+
+
+# Told which job is how far.
+JobReport = Callable[[Job, str, int, int], None]
+
+
+def nobody_asks(job: Job, step: str, done: int, total: int) -> None:
+    """Show nothing of a job."""
+
+
 class Executor(Protocol):
     """Does jobs somewhere and tells each outcome as soon as it is known."""
 
-    def __call__(self, context: RunContext, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(
+        self, context: RunContext, jobs: Sequence[Job], keep_going: bool, on_report: JobReport = nobody_asks
+    ) -> Iterator[tuple[Job, Outcome]]:
         """Yield each job with its outcome; without `keep_going`, start no other after one has failed."""
         ...
 
@@ -175,13 +271,18 @@ class LocalExecutor:
 
     processes: int = 1
 
-    def __call__(self, context: RunContext, jobs: Sequence[Job], keep_going: bool) -> Iterator[tuple[Job, Outcome]]:
+    def __call__(
+        self, context: RunContext, jobs: Sequence[Job], keep_going: bool, on_report: JobReport = nobody_asks
+    ) -> Iterator[tuple[Job, Outcome]]:
         """Yield each job with its outcome."""
 
         def goes_on(result: Outcome | Exception) -> bool:
             return keep_going or (isinstance(result, Outcome) and result.state != "failed")
 
-        for job, result in outcomes(partial(run_job, context), jobs, self.processes, goes_on):
+        ordered = longest_first(jobs) if self.processes > 1 else jobs
+        for job, result in outcomes(
+            partial(run_job, context, report=report), ordered, self.processes, goes_on, training_of, on_report
+        ):
             yield job, result if isinstance(result, Outcome) else failed(context, job, result)
 
 

@@ -6,19 +6,19 @@ here) the checksum of the data. Weights are a cache: a run whose record has all 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.execution import theory
-from thetarbm_cli.experiments.runs.evaluation import is_measured
 from thetarbm_cli.experiments.runs.images import prepared_checksums
+from thetarbm_cli.experiments.runs.missing import is_measured
 from thetarbm_cli.experiments.runs.record import RunRecord
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, RunSettings, run_id
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, DataSettings, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.outputs import SuiteCell
@@ -33,7 +33,7 @@ class PlannedRun:
     Attributes
     ----------
     run : id, as far as it is known: data that is not prepared yet has no checksum
-    with_gamma : whether a cell wants the γ-score beside the error
+    measures : what its cells want: error, gamma, …
     offsets : further Δ for which a cell wants γ
     reason : why it is due; empty if it is done
     """
@@ -42,7 +42,7 @@ class PlannedRun:
     seed: int
     profile: str
     cells: tuple[str, ...]
-    with_gamma: bool
+    measures: tuple[str, ...]
     offsets: tuple[float, ...]
     run: str | None
     state: State
@@ -53,10 +53,6 @@ class PlannedRun:
     def experiment(self) -> str:
         """Name of the first experiment that asks for it."""
         return self.cells[0].partition("/")[0]
-
-    def is_met_by(self, record: RunRecord) -> bool:
-        """Whether a record has the numbers that its cells ask for."""
-        return is_measured(record.metrics, self.with_gamma, self.offsets)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -74,10 +70,11 @@ def choose_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
         return [cell for cell in cells if not cell.on_request]
     for name in names:
         if not any(_is_named(cell, name) for cell in cells):
-            known = ", ".join(dict.fromkeys(cell.experiment for cell in cells))
-            tables = ", ".join(dict.fromkeys(table for cell in cells for table in cell.tables))
-            known += f", and the tables {tables}" if tables else ""
-            raise InputError(f"the suite has no experiment, cell or table {name!r}; it has {known}")
+            # Cells are many: they are named where an experiment is.
+            known = dict.fromkeys(cell.name if "/" in name else cell.experiment for cell in cells)
+            tables = dict.fromkeys(table for cell in cells for table in cell.tables)
+            hint = did_you_mean(name, [*known, *tables], "it has {}")
+            raise InputError(f"the suite has no experiment, cell or table {name!r}; {hint}")
     return [cell for cell in cells if any(_is_named(cell, name) for name in names)]
 
 
@@ -87,6 +84,8 @@ def _is_named(cell: Cell, name: str) -> bool:
 
 def seeds_of(cell: Cell, seeds: int | None) -> int:
     """How many seeds a cell gets: what was asked for or its own number, and never more than make sense."""
+    if seeds is not None and seeds > MOST_SEEDS:
+        raise InputError(f"{seeds} seeds are too many: at most {MOST_SEEDS} are planned")
     wanted = seeds or cell.seeds
     return wanted if cell.most_seeds is None else min(wanted, cell.most_seeds)
 
@@ -98,7 +97,6 @@ def make_plan(
     seeds: int | None = None,
     forced: Sequence[str] = (),
     only_seed: int | None = None,
-    records: list[RunRecord] | None = None,
 ) -> list[PlannedRun]:
     """All runs of these cells, in the order of the cells, each seed in turn.
 
@@ -107,12 +105,8 @@ def make_plan(
     seeds : number of seeds, instead of each cell's own
     forced : names of experiments or cells whose runs are due in any case
     only_seed : this seed, instead of all from 0
-    records : of the results folder, where they were read before
     """
-    if seeds is not None and seeds > MOST_SEEDS:
-        raise InputError(f"{seeds} seeds are too many: at most {MOST_SEEDS} are planned")
-    if records is None:
-        records = context.store.load_all()
+    records = context.store.load_all()
     plan: dict[tuple[str, int], PlannedRun] = {}
     for cell in cells:
         settings = cell.settings()
@@ -125,7 +119,7 @@ def make_plan(
                 seed=seed,
                 profile=cell.profile,
                 cells=(*(shared.cells if shared else ()), cell.name),
-                with_gamma="gamma" in cell.measures or (shared is not None and shared.with_gamma),
+                measures=tuple(dict.fromkeys((*(shared.measures if shared else ()), *cell.measures))),
                 offsets=tuple(sorted({*cell.offsets, *(shared.offsets if shared else ())})),
                 run=None,
                 state="missing",
@@ -139,101 +133,102 @@ def make_plan(
     }
     fitting = {cell.name: cell for cell in cells}
     backend = select_backend(context.backend_name).name
-    return [
-        _with_state(context, run, fitting[run.cells[0]], records, checksums[run.settings.data], backend)
-        for run in plan.values()
-    ]
+    begun, found = _begun(context, records), []
+    for run in plan.values():
+        cell = replace(fitting[run.cells[0]], measures=run.measures, offsets=run.offsets)
+        known = checksums[run.settings.data]
+        name, state, reason = _find_state(context, cell, run.seed, records, begun, known, run.labels)
+        if run.forced and state != "running":
+            state, reason = "missing", "forced"
+        name = name or (run_id(run.settings, known, run.seed, backend) if known else None)
+        found.append(replace(run, run=name, state=state, reason=reason))
+    return found
 
 
-def _with_state(
+def _begun(context: RunContext, records: list[RunRecord]) -> set[str]:
+    """Names of the runs that have a folder and no record that can be used."""
+    return {path.name for path in context.store.folder.glob("*")} - {record.run for record in records}
+
+
+def _find_state(
     context: RunContext,
-    run: PlannedRun,
     cell: Cell,
+    seed: int,
     records: list[RunRecord],
+    begun: set[str],
     checksums: dict[str, str] | None,
-    backend: str,
-) -> PlannedRun:
-    """The run with its id, state and reason."""
-    same = [record for record in records if record.seed == run.seed and cell.fits(record)]
+    labels: Collection[str],
+) -> tuple[str | None, State, str]:
+    """Find the id of a run as far as it matters, its state and the reason; a model is asked only if it has to be.
+
+    Parameters
+    ----------
+    cell : with all that is to be measured
+    begun : runs without a record, of which this may be one
+    checksums : of the data, where it is prepared
+    labels : of all cells that ask for the run
+    """
+    same = [record for record in records if record.seed == seed and cell.fits(record)]
     current = [record for record in same if record.algorithm == ALGORITHM and _on_data(record, checksums)]
-    current.sort(key=lambda record: (record.state == "done", run.is_met_by(record), record.backend == backend))
-    record = current[-1] if current else None
-    name = record.run if record else run_id(run.settings, checksums, run.seed, backend) if checksums else None
-    state, reason = _state(context, run, name, record, same, records)
-    return replace(run, run=name, state=state, reason=reason)
-
-
-def _state(
-    context: RunContext,
-    run: PlannedRun,
-    name: str | None,
-    record: RunRecord | None,
-    same: list[RunRecord],
-    records: list[RunRecord],
-) -> tuple[State, str]:
-    if name is not None and context.store.is_held(name):
-        return "running", "another process works on it"
-    if run.forced:
-        return "missing", "forced"
+    if len(current) > 1:
+        backend = select_backend(context.backend_name).name
+        current.sort(key=lambda each: (each.state == "done", _is_met(cell, each), each.backend == backend))
+    name, record = None, current[-1] if current else None
     if record is not None:
-        if record.state == "failed" or (record.error and not run.is_met_by(record)):
-            return "failed", f"failed before: {record.error}"
-        if run.is_met_by(record):
-            return "done", ""
-        return "missing", "trained, not measured yet"
+        name = record.run
+    elif checksums and any(run.startswith(f"{cell.model}-") for run in begun):
+        name = run_id(cell.settings(), checksums, seed, select_backend(context.backend_name).name)
+    if name is not None and context.store.is_held(name):
+        return name, "running", "another process works on it"
+    if record is not None:
+        if _is_met(cell, record) and record.state == "done":
+            return name, "done", ""
+        if record.state == "failed" or record.error:
+            return name, "failed", f"failed before: {record.error}"
+        return name, "missing", "trained, not measured yet"
     newer = None if name is None else context.store.newer_format(name)
     if newer is not None:
-        return "stale", f"its record is of format {newer}, from a newer thetarbm"
+        return name, "stale", f"its record is of format {newer}, from a newer thetarbm"
     if name is not None and context.store.checkpoint_path(name).is_file():
-        return "missing", "cut off: goes on from its checkpoint"
+        return name, "missing", "cut off: goes on from its checkpoint"
     older = [each for each in same if each.algorithm != ALGORITHM]
     if older:
-        return "stale", f"algorithm version changed from {older[-1].algorithm} to {ALGORITHM}"
+        return name, "stale", f"algorithm version changed from {older[-1].algorithm} to {ALGORITHM}"
     if same:
-        return "stale", "data: the prepared images have another checksum"
-    nearest = min(
-        (describe_changes(each, run.settings) for each in records if _is_older(each, run)), key=len, default=[]
-    )
-    if nearest:
-        return "stale", "; ".join(nearest)
-    return "missing", "never run"
+        return name, "stale", "data: the prepared images have another checksum"
+    source = DataSettings(**cell.data).source
+    made_for = [each for each in records if each.seed == seed and not set(labels).isdisjoint(each.cells)]
+    changes = [describe_changes(each, cell.settings()) for each in made_for if each.settings.data.source == source]
+    if nearest := min(changes, key=len, default=[]):
+        return name, "stale", "; ".join(nearest)
+    return name, "missing", "never run"
 
 
-def _is_older(record: RunRecord, run: PlannedRun) -> bool:
-    """Whether a record was made for the same cell and seed, on images of the same source."""
-    same_source = record.settings.data.source == run.settings.data.source
-    return same_source and record.seed == run.seed and bool(set(record.cells) & set(run.labels))
+def _is_met(cell: Cell, record: RunRecord) -> bool:
+    """Whether a record has the numbers that a cell asks for."""
+    return is_measured(record.metrics, cell.measures, cell.offsets)
 
 
 def _on_data(record: RunRecord, checksums: dict[str, str] | None) -> bool:
-    return checksums is None or {role: each["sha256"] for role, each in record.data.items()} == checksums
+    return checksums is None or record.checksums == checksums
 
 
 def describe_changes(record: RunRecord, settings: RunSettings) -> list[str]:
     """One sentence for each difference, as ``parameter floor changed from 0.0 to 0.1``."""
-    wanted = settings.complete_parameters
-    found = record.parameters
-    differences = [
-        _changed(f"parameter {name}", found.get(name), wanted.get(name))
-        for name in dict.fromkeys((*wanted, *found))
-        if found.get(name) != wanted.get(name)
+    old, new = _named(record.settings, record.parameters), _named(settings, settings.complete_parameters)
+    return [
+        f"{name} changed from {_word(old.get(name))} to {_word(new.get(name))}"
+        for name in dict.fromkeys((*new, *old))
+        if old.get(name) != new.get(name)
     ]
-    for section in ("data", "perturbation", "svm"):
-        before, after = getattr(record.settings, section), getattr(settings, section)
-        old: dict[str, Any] = before.model_dump() if before else {}
-        new: dict[str, Any] = after.model_dump() if after else {}
-        differences += [
-            _changed(f"{section} {name}", old.get(name), new.get(name))
-            for name in dict.fromkeys((*new, *old))
-            if old.get(name) != new.get(name)
-        ]
-    if record.settings.model != settings.model:
-        differences.insert(0, _changed("model", record.settings.model, settings.model))
-    return differences
 
 
-def _changed(what: str, before: Any, after: Any) -> str:
-    return f"{what} changed from {_word(before)} to {_word(after)}"
+def _named(settings: RunSettings, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Give all settings by what a reason calls them."""
+    content = {**settings.model_dump(), "parameter": parameters}
+    sections = ("parameter", "data", "perturbation", "svm")
+    values = {f"{section} {name}": each for section in sections for name, each in (content[section] or {}).items()}
+    return {"model": settings.model, **values, "features": settings.features}
 
 
 def _word(value: Any) -> str:
@@ -253,29 +248,84 @@ def suite_status(
     *,
     seeds: int | None = None,
     source: str | None = None,
+    check: Callable[[], object] = lambda: None,
 ) -> list[SuiteCell]:
-    """List the cells with the worst state of their runs."""
+    """List the cells with the worst state of their runs.
+
+    Parameters
+    ----------
+    check : callable
+        Called before the first cell that is not done.
+    """
     wanted = [name for name in names if name != theory.NAME]
     cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
     records = context.store.load_all()
     table = []
     if suite.theory is not None and (not names or theory.NAME in names):
         table.append(_theory(results, suite))
+    begun, checked = _begun(context, records), False
     for cell in cells:
+        if not checked and not _is_done(context, cell, seeds, records):
+            check()
+            checked = True
+        checksums = prepared_checksums(context.data_dir, DataSettings(**cell.data))
+        labels = {f"{cell.name}@{cell.profile}"}
         # By itself: a run that a cell shares may lack what another one asks for.
-        runs = make_plan(context, [cell], seeds=seeds, records=records)
-        worst = min(runs, key=lambda run: ORDER.index(run.state))
+        runs = [
+            _find_state(context, cell, seed, records, begun, checksums, labels)[1:]
+            for seed in range(seeds_of(cell, seeds))
+        ]
+        state, reason = min(runs, key=lambda run: ORDER.index(run[0]))
+        due = [str(seed) for seed, run in enumerate(runs) if run[0] == state]
+        if state != "done" and len(due) < len(runs):
+            reason = f"seed {', '.join(due)}: {reason}"
+        done = sum(run[0] == "done" for run in runs)
         table.append(
             SuiteCell(
-                experiment=cell.experiment,
-                cell=cell.name,
-                seeds=len(runs),
-                done=sum(run.state == "done" for run in runs),
-                state=worst.state,
-                reason=_reason(runs, worst),
+                experiment=cell.experiment, cell=cell.name, seeds=len(runs), done=done, state=state, reason=reason
             )
         )
     return table
+
+
+def recorded_sources(
+    context: RunContext, suite: Suite, names: Sequence[str], profile: str = "paper", *, seeds: int | None = None
+) -> dict[str, int]:
+    """Count how many of these cells are done for each source other than the suite's, but for files of a user.
+
+    Cells are named in full; those that say themselves which images they want are the same for every source.
+    """
+    records = context.store.load_all()
+    known = {record.settings.data.source for record in records} - {suite.defaults.data.source}
+    found = {
+        source: sum(
+            cell.name in names and _is_done(context, cell, seeds, records) for cell in suite.cells(profile, source)
+        )
+        for source in sorted(known)
+        if not source.endswith(".npz")
+    }
+    return {source: count for source, count in found.items() if count}
+
+
+def _is_done(context: RunContext, cell: Cell, seeds: int | None, records: list[RunRecord]) -> bool:
+    """Whether each run of a cell has a record with all its measures, and no process works on it.
+
+    What records say is enough for that.
+    """
+    checksums = prepared_checksums(context.data_dir, DataSettings(**cell.data))
+    for seed in range(seeds_of(cell, seeds)):
+        found = [
+            record
+            for record in records
+            if record.seed == seed
+            and (record.state, record.algorithm) == ("done", ALGORITHM)
+            and cell.fits(record)
+            and _on_data(record, checksums)
+            and _is_met(cell, record)
+        ]
+        if not found or any(context.store.is_held(record.run) for record in found):
+            return False
+    return True
 
 
 def _theory(results: Path, suite: Suite) -> SuiteCell:
@@ -285,11 +335,3 @@ def _theory(results: Path, suite: Suite) -> SuiteCell:
     return SuiteCell(
         experiment=theory.NAME, cell=theory.NAME, seeds=1, done=int(not reason), state=state, reason=reason
     )
-
-
-def _reason(runs: list[PlannedRun], worst: PlannedRun) -> str:
-    """Why the cell is not done; the seeds are named if others are."""
-    due = [run for run in runs if run.state == worst.state]
-    if worst.state == "done" or len(due) == len(runs):
-        return worst.reason
-    return f"seed {', '.join(str(run.seed) for run in due)}: {worst.reason}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ class Step:
     outcome: Outcome
     done: int
     total: int
-    seconds_left: float
 
 
 def pending(plan: list[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
@@ -37,14 +35,21 @@ def pending(plan: list[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
 
 
 def steps(
-    context: RunContext, runs: list[PlannedRun], executor: Executor, keep_going: bool, suite: SuitePart | None = None
+    context: RunContext,
+    runs: list[PlannedRun],
+    executor: Executor,
+    keep_going: bool,
+    suite: SuitePart | None = None,
+    on_report: Callable[[PlannedRun, str, int, int], None] = lambda run, step, done, total: None,
 ) -> Iterator[Step]:
-    """Make runs, for a suite or by hand, and yield each outcome as it is known, with the time of the rest."""
+    """Make runs, for a suite or by hand, and yield each outcome as it is known; others are told of by `on_report`."""
     by_job = {Job.of(run, suite): run for run in runs}
-    started = time.perf_counter()
-    for number, (job, outcome) in enumerate(executor(context, list(by_job), keep_going), start=1):
-        left = (time.perf_counter() - started) / number * (len(runs) - number)
-        yield Step(by_job[job], outcome, number, len(runs), left)
+
+    def of_run(job: Job, step: str, done: int, total: int) -> None:
+        on_report(by_job[job], step, done, total)
+
+    for number, (job, outcome) in enumerate(executor(context, list(by_job), keep_going, of_run), start=1):
+        yield Step(by_job[job], outcome, number, len(runs))
 
 
 def do_theory(results: Path, wanted: Theory | None, on_start: Callable[[str], None]) -> SuiteRun | None:

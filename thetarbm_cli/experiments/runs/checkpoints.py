@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from thetarbm_cli import documents
 from thetarbm_cli.backend import Backend
-from thetarbm_cli.experiments.runs.record import EpochPart
+from thetarbm_cli.experiments.runs.record import History, RunRecord
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
 
@@ -27,10 +27,16 @@ logger = logging.getLogger("thetarbm")
 
 
 class Checkpointer:
-    """Saves states of a run, spending at most `SHARE` of the time on it."""
+    """Saves states of a run, spending at most `SHARE` of the time on it.
+
+    Attributes
+    ----------
+    begun : the record as it is when training begins, so that settings can be shown before there is another
+    """
 
     def __init__(self, store: RunStore, run: str, backend: Backend) -> None:
         self.store = store
+        self.begun: RunRecord | None = None
         self.run = run
         self.backend = backend
         self.seconds = 0.0
@@ -51,6 +57,7 @@ class Checkpointer:
         progress = {
             "format": FORMAT,
             "run": self.run,
+            "begun": self.begun.document() if self.begun else None,
             "training_seconds": self.training_seconds,
             "checkpoint_seconds": self.seconds,
         }
@@ -90,7 +97,7 @@ def to_arrays(state: TrainingState, progress: dict[str, Any]) -> dict[str, NDArr
 def from_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[TrainingState, dict[str, Any]]:
     """The inverse of `to_arrays`."""
     progress = documents.parse(arrays["progress"].tobytes().decode())
-    TypeAdapter(list[EpochPart]).validate_python(progress["history"])
+    TypeAdapter(History).validate_python(progress["history"])
     if len(progress["history"]) != progress["epoch"]:
         raise ValueError(f"it has {len(progress['history'])} epochs in its history, and says {progress['epoch']}")
     state = TrainingState(

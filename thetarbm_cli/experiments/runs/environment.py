@@ -104,6 +104,10 @@ def svm_bytes(images: int, units: int) -> int:
 
 def machine_bytes() -> int:
     """Memory of this machine, or of the container that it seems to be."""
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.virtual_memory().total)
     physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     try:
         return min(physical, int(CONTAINER_LIMIT.read_text()))
@@ -112,13 +116,7 @@ def machine_bytes() -> int:
 
 
 def refuse_too_large(needed: int, what: str, advice: str) -> None:
-    """Refuse what needs more memory than there is.
-
-    Raises
-    ------
-    InputError
-        With both numbers and what needs less.
-    """
+    """Refuse what needs more memory than there is."""
     there = machine_bytes()
     if needed > there:
         raise InputError(

@@ -5,33 +5,39 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Backend, select_backend
+from thetarbm_cli.data.splits import NO_LABEL
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.environment import refuse_too_large, svm_bytes
 from thetarbm_cli.experiments.runs.images import RunData
 from thetarbm_cli.experiments.runs.loading import fitted, load_checked, load_run_data, load_weights
+from thetarbm_cli.experiments.runs.missing import DEFAULT_OFFSET, MissingMeasures, find_missing
+from thetarbm_cli.experiments.runs.orientations import OrientationCache
 from thetarbm_cli.experiments.runs.record import (
-    EnvironmentPart,
     MeasuredPart,
     Measurement,
     MetricsPart,
     RunRecord,
-    WeightsPart,
     joined,
 )
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.runs.training import perturbed_orientations
-from thetarbm_cli.measures.gamma import GammaScore, gamma_score
+from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, GammaScore, gamma_score
+from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
 from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
-from thetarbm_cli.models import Model
-from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED, column_name
+from thetarbm_cli.models import RBM, Model
+from thetarbm_cli.models.rbm import CHUNK
+from thetarbm_cli.models.seeds import seed_of
+from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, NOT_ALIGNED, column_name
 from thetarbm_cli.outputs import EvaluatedRun
 
 GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -40,8 +46,15 @@ GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
 GAMMA_ROTATIONS = 9
 # Units whose own γ a record lists; of more it has the mean alone.
 MOST_UNITS_LISTED = 2000
-# Test images whose features are held at a time.
-IMAGES_AT_ONCE = 2000
+# Test images whose features are held at a time: as many as an RBM looks at together.
+IMAGES_AT_ONCE = CHUNK
+# Test images for the other measures of invariance: more would cost more than the γ-score itself.
+INVARIANCE_IMAGES = 1000
+
+# The position of a role is part of every drawn state: append, never reorder.
+ROLES = ("train", "test", "valid")
+# Numbers of 32 bits by which Philox's counter moves on.
+PHILOX_STEP = 8
 
 Progress = Callable[[int, int], None]
 # Opened with a word on what is done next; gives what takes the progress (done, total).
@@ -63,56 +76,143 @@ class EvaluationTarget:
     data: RunData
     backend: Backend
     display: ProgressDisplay
+    cache: OrientationCache
+
+    def sampled(self, features: NDArray[np.float32], role: str, first: int, copy: int = 0) -> NDArray[np.float32]:
+        """Draw states from features where the settings say so; see `draw_states`."""
+        if self.record.settings.features == "probabilities":
+            return features
+        return draw_states(features, self.record.seed, role, first, copy)
 
 
-def measure_gamma(target: EvaluationTarget, role: str, offset: float) -> dict[str, Any]:
-    """γ-score of the model's features on its train or test images, as plain numbers."""
+def draw_states(
+    probabilities: NDArray[np.float32], seed: int, role: str, first: int = 0, copy: int = 0
+) -> NDArray[np.float32]:
+    """Draw states 0 or 1 of hidden units; those of an image are the same in whichever chunk it comes.
+
+    Parameters
+    ----------
+    probabilities : (n, H) array
+    seed : the run's
+    role : of the images: train, test or valid
+    first : number of the first image
+    copy : 0 for images as they are; each rotation has a draw of its own
+    """
+    count, units = probabilities.shape
+    steps = -(-units // PHILOX_STEP)
+    bits = np.random.Philox(seed_of(seed, "states", ROLES.index(role), copy)).advance(first * steps)
+    uniform = np.random.Generator(bits).random((count, steps * PHILOX_STEP), dtype=np.float32)
+    return (uniform[:, :units] < probabilities).astype(np.float32)
+
+
+class KeptFeatures:
+    """Features of the first images and of their rotated copies, kept while the γ-score is computed."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._parts: dict[int, list[NDArray[np.float32]]] = {}
+
+    def add(self, features: NDArray[np.float32], first: int, copy: int) -> None:
+        """Take in a chunk that begins with the image `first`; `copy` is 0 for the originals."""
+        if first < self.most:
+            self._parts.setdefault(copy, []).append(features[: self.most - first].copy())
+
+    def arrays(self) -> list[NDArray[np.float32]]:
+        """Give the originals and each copy, (n, H) each."""
+        return [np.concatenate(parts) for _, parts in sorted(self._parts.items())]
+
+
+def measure_gamma(
+    target: EvaluationTarget, role: str, offset: float, keep: KeptFeatures | None = None, most: int | None = None
+) -> dict[str, Any]:
+    """γ-score of the model's features on its train or test images, or the first of them, as plain numbers."""
     images, _ = target.data.train() if role == "train" else target.data.test()
+    images = images[: target.record.settings.data.gamma][:most]
+    rotations = min(target.model.get_params().get("rotations", GAMMA_ROTATIONS), GAMMA_ROTATIONS)
+    known = target.cache.of(target.model, images, chunk=DEFAULT_CHUNK, copies=rotations, offset=offset, kind="bilinear")
+
+    def sample(features: NDArray[np.float32], first: int, copy: int) -> NDArray[np.float32]:
+        features = target.sampled(features, role, first, copy)
+        if keep is not None:
+            keep.add(features, first, copy)
+        return features
+
     with target.display(f"γ on the {role} images, Δ = {offset:g}°") as progress:
         score = gamma_score(
             target.model.transform,
             images,
             size=int(np.sqrt(images.shape[1])),
-            rotations=min(target.model.get_params().get("rotations", GAMMA_ROTATIONS), GAMMA_ROTATIONS),
+            rotations=rotations,
             offset=offset,
+            sample=sample,
+            orientations=known,
             progress=progress,
         )
     return as_plain(score)
 
 
-def measure_error(target: EvaluationTarget, *, own_pair: bool, search: bool) -> dict[str, Any]:
+class FeatureSVM:
+    """The RBF-SVM on the features of a run's training images, scaled where the settings say so."""
+
+    def __init__(self, target: EvaluationTarget) -> None:
+        self.target = target
+        self.settings = target.record.settings.svm
+        images, labels = target.data.train()
+        pairs = _pairs(target, images, "train")
+        units = len(target.model.get_feature_names_out())
+        refuse_too_large(
+            svm_bytes(len(pairs.rows), units),
+            f"measuring {target.record.run} with {units} features per image",
+            "fewer hidden units or images need less",
+        )
+        features = pairs.features()
+        # Who asks what is measured needs no scikit-learn.
+        from sklearn.preprocessing import StandardScaler
+
+        self._scaler = StandardScaler().fit(features) if self.settings.scaled else None
+        self.features, self.labels = self.scaled(features), labels[pairs.rows]
+
+    def scaled(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Bring features to the scale that the SVM learns from."""
+        return features if self._scaler is None else self._scaler.transform(features)
+
+    @cached_property
+    def classifier(self) -> RBFClassifier:
+        """The one with the run's C and γ."""
+        return self.fit(self.settings.C, self.settings.gamma)
+
+    def fit(self, C: float, gamma: float) -> RBFClassifier:
+        """Train one with other C and γ."""
+        return RBFClassifier(C, gamma, self.target.backend).fit(self.features, self.labels)
+
+
+def measure_error(target: EvaluationTarget, svm: FeatureSVM, *, own_pair: bool, search: bool) -> dict[str, Any]:
     """Error of the RBF-SVM on the test images, with the run's C and γ, with the chosen ones, or with both."""
-    train, test = target.data.train(), target.data.test()
+    test = target.data.test()
     valid = target.data.valid() if search else None
-    pairs = _pairs(target, train[0], "svm")
-    units = len(target.model.get_feature_names_out())
-    refuse_too_large(
-        svm_bytes(len(pairs.rows), units),
-        f"measuring {target.record.run} with {units} features per image",
-        "fewer hidden units or images need less",
-    )
-    train_features, train_labels = pairs.features(target.model, slice(None)), train[1][pairs.rows]
     test_pairs = _pairs(target, test[0], "test")
     metrics: dict[str, Any] = {}
 
     def error_with(C: float, gamma: float) -> dict[str, Any]:
         with target.display(f"SVM, C = {C:g}, γ = {gamma:g}") as progress:
             progress(0, len(test[0]))
-            classifier = RBFClassifier(C, gamma, target.backend).fit(train_features, train_labels)
-            result = evaluate_classifier(classifier, test_pairs.parts(target.model, progress), test[1])
+            own = (C, gamma) == (svm.settings.C, svm.settings.gamma)
+            classifier = svm.classifier if own else svm.fit(C, gamma)
+            parts = ((svm.scaled(features), rows) for features, rows in test_pairs.parts(progress))
+            result = evaluate_classifier(classifier, parts, test[1])
         return asdict(result)
 
     if own_pair:
-        svm = target.record.settings.svm
-        metrics["svm"] = {"C": svm.C, "gamma": svm.gamma, **error_with(svm.C, svm.gamma)}
+        pair = svm.settings.model_dump(include={"C", "gamma"})
+        metrics["svm"] = {**pair, **error_with(svm.settings.C, svm.settings.gamma)}
     if valid is not None:
         images, labels = valid
         valid_pairs = _pairs(target, images, "valid")
         with target.display("grid search on the validation images") as progress:
             chosen = grid_search(
-                train_features,
-                train_labels,
-                valid_pairs.features(target.model, slice(None)),
+                svm.features,
+                svm.labels,
+                svm.scaled(valid_pairs.features()),
                 labels,
                 C_values=GRID_PENALTIES,
                 gamma_values=GRID_WIDTHS,
@@ -125,51 +225,79 @@ def measure_error(target: EvaluationTarget, *, own_pair: bool, search: bool) -> 
     return metrics
 
 
+def measure_invariance(target: EvaluationTarget, svm: FeatureSVM, kept: KeptFeatures) -> dict[str, Any]:
+    """Take the other measures of invariance on features of test images and their rotated copies."""
+    originals, *copies = kept.arrays()
+    truth = target.data.test()[1][: len(originals)]
+    with target.display("invariance on the test images") as progress:
+        labels = []
+        for done, features in enumerate((originals, *copies)):
+            progress(done, len(copies) + 1)
+            labels.append(svm.classifier.predict(svm.scaled(features)))
+        values = {
+            "goodfellow_test": goodfellow(originals, copies),
+            "zou_test": zou(originals, copies),
+            "dosovitskiy_test": dosovitskiy(labels[0], labels[1:]),
+            "rotated_error_percent": 100 * (1 - dosovitskiy(truth, labels[1:])),
+        }
+    plain = {name: _number(value) for name, value in values.items()}
+    return {"values": plain, "images": len(originals), "offset": DEFAULT_OFFSET}
+
+
 @dataclass(frozen=True)
 class Pairs:
     """Images, each once for every orientation that it is seen in.
 
     Attributes
     ----------
+    role : of the images: train, test or valid
     images : (n, V) array
     rows : (m,) array, ascending
         The image of each pair.
     orientations : (m,) array, or None where the model finds its own
     """
 
+    target: EvaluationTarget
+    role: str
     images: NDArray[np.float32]
     rows: NDArray[np.int64]
     orientations: NDArray[np.int64] | None
 
-    def features(self, model: Model, part: slice) -> NDArray[np.float32]:
-        """Features of some of the pairs."""
+    def features(self, first: int = 0, last: int | None = None) -> NDArray[np.float32]:
+        """Features of some of the pairs, or of all."""
+        part = slice(first, last)
         given = None if self.orientations is None else self.orientations[part]
-        return model.transform(self.images[self.rows[part]], orientations=given)
+        features = self.target.model.transform(self.images[self.rows[part]], orientations=given)
+        return self.target.sampled(features, self.role, first)
 
-    def parts(self, model: Model, progress: Progress) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    def parts(self, progress: Progress) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
         """Features and rows of some images at a time."""
         for first in range(0, len(self.images), IMAGES_AT_ONCE):
             last = min(first + IMAGES_AT_ONCE, len(self.images))
-            start, stop = np.searchsorted(self.rows, [first, last])
-            part = slice(int(start), int(stop))
-            yield self.features(model, part), self.rows[part]
+            start, stop = np.searchsorted(self.rows, [first, last]).tolist()
+            yield self.features(start, stop), self.rows[start:stop]
             progress(last, len(self.images))
 
 
 def _pairs(target: EvaluationTarget, images: NDArray[np.float32], role: str) -> Pairs:
     """Images of the SVM with perturbed orientations where the scope says so, or with all that the model supposes.
 
-    Each estimate errs on its own: the SVM's training images are not wrong in the way that the RBM has learned.
+    By default each estimate errs on its own: the SVM's training images are not wrong in the way that the RBM has
+    learned.
     """
     record, model = target.record, target.model
     perturbation = record.settings.perturbation
     scope = perturbation.scope if perturbation else "rbm"
-    wrong = {"rbm": (), "train": ("svm",), "all": ("svm", "test")}[scope]
+    wrong = {"rbm": (), "train": ("train",), "all": ("train", "test")}[scope]
     if role in wrong:
-        given = perturbed_orientations(model, images, record.settings, record.seed, role)
-        return Pairs(images, np.arange(len(images)), given)
-    rows, orientations = model.candidate_orientations(images) or (np.arange(len(images)), None)
-    return Pairs(images, rows, orientations)
+        estimate = "svm" if role == "train" else role
+        given = perturbed_orientations(model, images, record.settings, record.seed, estimate, target.cache)
+        return Pairs(target, role, images, np.arange(len(images)), given)
+    candidates = model.candidate_orientations(images)
+    if candidates is None:
+        known = target.cache.found(model, images, chunk=IMAGES_AT_ONCE) if isinstance(model, RBM) else None
+        return Pairs(target, role, images, np.arange(len(images)), known)
+    return Pairs(target, role, images, *candidates)
 
 
 def as_plain(score: GammaScore) -> dict[str, Any]:
@@ -188,28 +316,7 @@ def _number(value: float) -> float | None:
     return round(float(value), 6) if np.isfinite(value) else None
 
 
-# Δ of the γ-score in the tables.
-DEFAULT_OFFSET = 20.0
-
 logger = logging.getLogger("thetarbm")
-
-
-@dataclass(frozen=True)
-class MissingMeasures:
-    """The measures that a record lacks; γ as pairs of the offset and the role of the images."""
-
-    svm: bool
-    gamma: tuple[tuple[float, str], ...]
-    search: bool
-
-    def __bool__(self) -> bool:
-        return self.svm or bool(self.gamma) or self.search
-
-    def with_all_of(self, metrics: MetricsPart) -> MissingMeasures:
-        """These measures, and all that the metrics have."""
-        pairs = [(score.offset, role) for score in metrics.scores() for role in ("train", "test") if score.of(role)]
-        search = self.search or metrics.grid_search is not None
-        return MissingMeasures(svm=True, gamma=tuple(dict.fromkeys((*self.gamma, *pairs))), search=search)
 
 
 def evaluate_run(
@@ -217,7 +324,7 @@ def evaluate_run(
     run: str,
     *,
     known: RunRecord | None = None,
-    with_gamma: bool = True,
+    measures: Collection[str] = ("error", "gamma"),
     offset: float = DEFAULT_OFFSET,
     more_offsets: Sequence[float] = (),
     search: bool = False,
@@ -236,8 +343,8 @@ def evaluate_run(
         Full id of the run.
     known : RunRecord, optional
         Its record as `load_checked` gave it, where it was read before.
-    with_gamma : bool
-        Whether the γ-score is wanted as well as the SVM's error.
+    measures : collection of str
+        Words of a suite's `measures`; the SVM's error is measured in any case.
     offset : float
         Δ of the γ-score's rotations. The record keeps each Δ; the tables take `DEFAULT_OFFSET`.
     more_offsets : sequence of float
@@ -257,13 +364,13 @@ def evaluate_run(
         If the run failed, is of another algorithm, its weights are missing, or an offset is out of range.
     """
     record = known or load_checked(context, run)
-    if not force and not _find_missing(record.metrics, offset if with_gamma else None, more_offsets, search):
+    if not force and not find_missing(record.metrics, measures, offset, more_offsets, search):
         return record, True
     with context.store.locked(run):
         # Another process may have measured it meanwhile.
         record = load_checked(context, run)
         had = record.metrics or MetricsPart()
-        missing = _find_missing(None if force else had, offset if with_gamma else None, more_offsets, search)
+        missing = find_missing(None if force else had, measures, offset, more_offsets, search)
         if force:
             missing = missing.with_all_of(had)
         if not missing:
@@ -274,8 +381,16 @@ def evaluate_run(
                 "%s is measured with weights that were made here and are not the recorded ones; the numbers say so", run
             )
         model = fitted(context, record, weights)
+        data = load_run_data(context, record)
+        if NO_LABEL in data.learned.labels:
+            missing = _without_labels(record, missing)
         target = EvaluationTarget(
-            record, model, load_run_data(context, record), select_backend(context.backend_name), display
+            record,
+            model,
+            data,
+            select_backend(context.backend_name),
+            display,
+            OrientationCache(context.data_dir),
         )
         started = time.perf_counter()
         found = _measure(target, missing)
@@ -285,9 +400,7 @@ def evaluate_run(
         metrics = MetricsPart.model_validate(found)
         seconds = round(time.perf_counter() - started, 3)
         if record.is_measured and not force:
-            used = weights.made_here or WeightsPart(
-                sha256=str(record.weights_sha256), environment=EnvironmentPart(**record.environment)
-            )
+            used = weights.made_here or record.weights
             context.store.add_measures(record, Measurement(metrics=metrics, weights=used, seconds=seconds))
             return record.model_copy(update={"metrics": joined(had, metrics)}), False
         record = record.model_copy(
@@ -301,33 +414,30 @@ def evaluate_run(
         return record, False
 
 
-def is_measured(
-    metrics: MetricsPart | None, with_gamma: bool, more_offsets: Sequence[float] = (), offset: float = DEFAULT_OFFSET
-) -> bool:
-    """Whether metrics have the numbers that are asked for."""
-    return not _find_missing(metrics, offset if with_gamma else None, more_offsets, search=False)
+def _without_labels(record: RunRecord, missing: MissingMeasures) -> MissingMeasures:
+    """Leave the SVM's error out, which needs labels; γ needs none.
 
-
-def _find_missing(
-    metrics: MetricsPart | None, offset: float | None, more_offsets: Sequence[float], search: bool
-) -> MissingMeasures:
-    """What the metrics lack."""
-    known = metrics or MetricsPart()
-    wanted = [] if offset is None else [(offset, "train"), (offset, "test")]
-    wanted += [(more, "train") for more in more_offsets if more != offset]
-    return MissingMeasures(
-        svm=known.svm is None,
-        gamma=tuple((delta, role) for delta, role in wanted if known.score(delta, role) is None),
-        search=search and known.grid_search is None,
-    )
+    Raises
+    ------
+    InputError
+        If nothing else is missing, or what is asked for by name needs labels, too.
+    """
+    problem = f"{record.settings.data.source} has no labels, which the SVM learns from"
+    advice = "add an array labels (N,) to it, and train again"
+    if missing.search or missing.more or not missing.gamma:
+        raise InputError(f"{problem}: {advice}")
+    logger.info("%s: γ is measured, and no error; for that, %s", problem, advice)
+    return replace(missing, svm=False)
 
 
 def _measure(target: EvaluationTarget, missing: MissingMeasures) -> dict[str, Any]:
     """Measure what is missing, γ first, as it refuses a wrong offset; only the tables' Δ keeps values per unit."""
     metrics: dict[str, Any] = {}
     scores: dict[float, dict[str, Any]] = {}
+    kept = KeptFeatures(INVARIANCE_IMAGES) if "invariance" in missing.more else None
+    tested = (DEFAULT_OFFSET, "test")
     for offset, role in missing.gamma:
-        score = measure_gamma(target, role, offset)
+        score = measure_gamma(target, role, offset, kept if (offset, role) == tested else None)
         if offset != DEFAULT_OFFSET:
             del score["per_unit"]
         scores.setdefault(offset, {"offset": offset})[role] = score
@@ -335,8 +445,13 @@ def _measure(target: EvaluationTarget, missing: MissingMeasures) -> dict[str, An
         metrics["gamma"] = scores.pop(DEFAULT_OFFSET)
     if scores:
         metrics["gamma_offsets"] = [scores[offset] for offset in sorted(scores)]
-    if missing.svm or missing.search:
-        metrics.update(measure_error(target, own_pair=missing.svm, search=missing.search))
+    if kept is not None and tested not in missing.gamma:
+        measure_gamma(target, "test", DEFAULT_OFFSET, kept, kept.most)
+    if missing.svm or missing.search or kept is not None:
+        svm = FeatureSVM(target)
+        metrics.update(measure_error(target, svm, own_pair=missing.svm, search=missing.search))
+        if kept is not None:
+            metrics["more"] = {"invariance": measure_invariance(target, svm, kept)}
     return metrics
 
 
@@ -356,6 +471,8 @@ def summary(record: RunRecord, cached: bool, offset: float = DEFAULT_OFFSET) -> 
         dead_units=tested.dead_units if tested else None,
         cached=cached,
     )
+    others = {name for name, measure in MEASURES.items() if measure.asked_as not in ("", "error", "gamma")}
+    found.more = {column_name(n.measure, n.variant): n.value for n in metrics.numbers() if n.measure in others}
     if metrics.grid_search is not None:
         found.grid_search = metrics.grid_search
     return found
@@ -363,10 +480,9 @@ def summary(record: RunRecord, cached: bool, offset: float = DEFAULT_OFFSET) -> 
 
 def _main_numbers(measured: MeasuredPart, offset: float, variant: str) -> dict[str, Any]:
     """Gather the error, and γ for one Δ, under the names that JSON outputs have."""
-    assert measured.svm is not None
     train, test = (measured.score(offset, role) for role in ("train", "test"))
     return {
-        column_name(ERROR, variant): measured.svm.test_error_percent,
+        column_name(ERROR, variant): measured.svm.test_error_percent if measured.svm else None,
         column_name(GAMMA_TRAIN, variant): train.mean if train else None,
         column_name(GAMMA_TEST, variant): test.mean if test else None,
     }

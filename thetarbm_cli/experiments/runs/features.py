@@ -13,7 +13,7 @@ from thetarbm_cli import storage
 from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.data.recipes import as_unit_floats
 from thetarbm_cli.data.sources.user_npz import read_user_images
-from thetarbm_cli.data.splits import PARTS
+from thetarbm_cli.data.splits import NO_LABEL, PARTS
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.loading import load_checked, load_model, load_run_data
 from thetarbm_cli.experiments.runs.store import RunContext
@@ -22,21 +22,12 @@ STDOUT = Path("-")
 
 
 def write_features(context: RunContext, run: str, out: Path, images: Path | None) -> tuple[int, int]:
-    """Write features of the run's own data, or of a user's images.
+    """Write features of the run's own data, or of a user's images, and give the number of images and of units.
 
     Parameters
     ----------
     out : a ``.npz``, a ``.csv``, or ``-`` for CSV on stdout
     images : a ``.npz`` of the user; None for the run's own data
-
-    Returns
-    -------
-    Number of images and of units
-
-    Raises
-    ------
-    InputError
-        If the ending of `out` is another, or the images do not fit the run.
     """
     if out != STDOUT and out.suffix not in (".npz", ".csv"):
         raise InputError(f"features are written as FILE.npz, FILE.csv or - for CSV on stdout, not as {str(out)!r}")
@@ -65,9 +56,10 @@ def _compute(context: RunContext, run: str, images: Path | None) -> dict[str, ND
         return {"features": model.transform(pixels)}
     data = load_run_data(context, record)
     parts = [data.learned.part("train"), data.learned.part("valid"), data.tested.part("test")]
+    labels = np.concatenate([labels for _, labels in parts])
     return {
         "features": model.transform(np.concatenate([pixels for pixels, _ in parts])),
-        "labels": np.concatenate([labels for _, labels in parts]),
+        **({} if NO_LABEL in labels else {"labels": labels}),
         "split": np.repeat(np.arange(3, dtype=np.uint8), [len(labels) for _, labels in parts]),
     }
 
@@ -78,8 +70,9 @@ def _write_csv(stream: IO[str], arrays: dict[str, NDArray[Any]]) -> None:
 
     features = arrays["features"]
     table = pd.DataFrame(features, columns=[f"unit{unit}" for unit in range(features.shape[1])])
+    if "split" in arrays:
+        table.insert(0, "split", np.array(list(PARTS))[arrays["split"]])
     if "labels" in arrays:
         table.insert(0, "label", arrays["labels"])
-        table.insert(1, "split", np.array(list(PARTS))[arrays["split"]])
     # Nine digits give every float32 back.
     table.to_csv(stream, index=False, float_format="%.9g", lineterminator="\n")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from thetarbm_cli.data.prepare import Prepared, list_prepared, load_prepared, prepare, prepared_checksum, read_sidecar
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.settings import DataSettings, Protocol
+from thetarbm_cli.outputs import PreparedFile
 from thetarbm_cli.registry import GENERATED, source_names
 
 logger = logging.getLogger("thetarbm")
@@ -39,10 +40,7 @@ class RunData:
 
     def describe(self) -> dict[str, dict[str, Any]]:
         """What the record says of the data."""
-        return {
-            role: {"dataset": data.dataset, "source": _source_name(data.source), "sha256": data.sha256}
-            for role, data in (("train", self.learned), ("test", self.tested))
-        }
+        return {"train": _described(self.learned), "test": _described(self.tested)}
 
     def train(self) -> Part:
         """Images and labels to learn from."""
@@ -53,13 +51,7 @@ class RunData:
         return np.concatenate([train[0], valid[0]]), np.concatenate([train[1], valid[1]])
 
     def valid(self) -> Part:
-        """Validation images and labels.
-
-        Raises
-        ------
-        InputError
-            If they are learned from.
-        """
+        """Validation images and labels."""
         if self.protocol == "final":
             raise InputError(
                 "this run learns from the validation images, so nothing can be chosen on them: "
@@ -100,11 +92,6 @@ def prepared_copy(data_dir: Path, settings: DataSettings, sha256: str | None = N
     """The prepared copy of a user's file, by its checksum or, if the file is no longer there, by its name.
 
     None if there is no such copy, or if the file itself is there and no checksum is given.
-
-    Raises
-    ------
-    InputError
-        If several files of this name were prepared, and no checksum says which is meant.
     """
     source = Path(settings.source)
     if settings.source in source_names() or (sha256 is None and source.is_file()):
@@ -138,13 +125,7 @@ def _load_copy(copy: Path, source: str) -> Prepared | None:
 
 
 def require_images(data_dir: Path, settings: DataSettings) -> None:
-    """Refuse images that are not there and cannot be made.
-
-    Raises
-    ------
-    InputError
-        If a name makes no sense, or a file of the user is missing.
-    """
+    """Refuse images that are not there and cannot be made."""
     if prepared_copy(data_dir, settings) is None:
         prepared_checksum(data_dir, settings.tested_on, settings.source, seed=settings.seed)
 
@@ -155,11 +136,7 @@ def described_data(data_dir: Path, settings: DataSettings) -> dict[str, dict[str
     entries = {entry.sha256: entry for entry in list_prepared(data_dir)}
     if checksums is None or not entries.keys() >= set(checksums.values()):
         return None
-    found = {role: entries[checksum] for role, checksum in checksums.items()}
-    return {
-        role: {"dataset": entry.dataset, "source": _source_name(entry.source), "sha256": entry.sha256}
-        for role, entry in found.items()
-    }
+    return {role: _described(entries[checksum]) for role, checksum in checksums.items()}
 
 
 def prepared_checksums(data_dir: Path, settings: DataSettings) -> dict[str, str] | None:
@@ -185,6 +162,8 @@ def _part_of(data: Prepared, name: Any) -> Part:
     return images, labels
 
 
-def _source_name(source: str) -> str:
-    """The source without the folders of one machine."""
-    return Path(source).name if "/" in source or source.endswith(".npz") else source
+def _described(data: Prepared | PreparedFile) -> dict[str, Any]:
+    """Give a data set as a record has it, its source without the folders of one machine."""
+    is_file = "/" in data.source or data.source.endswith(".npz")
+    source = Path(data.source).name if is_file else data.source
+    return {"dataset": data.dataset, "source": source, "sha256": data.sha256}

@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.record import RunRecord, Weights
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, Profile, run_id, shipped_profiles
-from thetarbm_cli.experiments.runs.store import RunContext
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, Profile, differing, run_id, shipped_profiles
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.followup import call_options, command_line
 
 if TYPE_CHECKING:
@@ -36,20 +36,20 @@ def retrain_command(record: RunRecord) -> str:
             words += [option, data.pop(name)]
     profile, size = _profile_of(data)
     sizes = size.data.model_dump(exclude_unset=True)
-    perturbation = settings.perturbation.model_dump() if settings.perturbation else {}
+    perturbation = settings.perturbation.named() if settings.perturbation else {}
     # What is as by default is left out of the settings, though the profile may say otherwise.
     data = {**{name: getattr(settings.data, name) for name in sizes}, **data}
     by_profile = {name: record.parameters[name] for name in record.parameters.keys() & size.parameters.keys()}
-    parameters = {**settings.parameters, **by_profile}
+    parameters = {**settings.differing_parameters, **by_profile}
     assignments = {
-        **{f"data.{name}": value for name, value in _differing(data, sizes).items()},
-        **_differing(parameters, size.parameters),
+        **{f"data.{name}": value for name, value in differing(data, sizes).items()},
+        **differing(parameters, size.parameters),
         **{f"perturbation.{name}": value for name, value in perturbation.items()},
         **{f"svm.{name}": value for name, value in settings.svm.model_dump(exclude_defaults=True).items()},
+        **settings.model_dump(include={"features"}, exclude_defaults=True),
     }
     for name, value in assignments.items():
         words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    # On NumPy the same settings would be another run.
     # The run is another one on another backend, so that it is named wherever a call would not take it by itself.
     chosen = "--backend" in call_options().words or record.backend != _usual_backend()
     return command_line("train", *words, profile=profile, backend=record.backend if chosen else None)
@@ -78,20 +78,40 @@ def _profile_of(data: dict[str, Any]) -> tuple[str, Profile]:
     return name, profiles[name]
 
 
-def _differing(values: dict[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in usual or value != usual[name]}
+class LoadedRun(NamedTuple):
+    """A run: its fitted model, and its record with all its numbers."""
+
+    model: Model
+    record: RunRecord
 
 
-def load_checked(context: RunContext, run: str) -> RunRecord:
-    """The record of a run that can be measured.
+def load_run(run: str, results: str | Path = "results", *, backend: str = "auto") -> LoadedRun:
+    """Load a recorded run as a fitted estimator.
+
+    Parameters
+    ----------
+    run : its id, the beginning of one, or its path
+    results : the folder of results, as ``--results`` names it
+    backend : auto, numpy or cupy
+
+    Returns
+    -------
+    model : a fitted scikit-learn transformer of images
+    record : settings, history, and numbers: ``record.metrics.value("test_error_percent")``
 
     Raises
     ------
     InputError
-        If the record is damaged, the run failed, or it is of another algorithm or not what its id says.
-    NewerFormatError
-        If the record is of a newer version of the program.
+        If there is no such run, or its weights are missing here; the message says how to make them.
     """
+    store = RunStore(Path(results))
+    context = RunContext(store.folder, store, backend)
+    record = load_checked(context, store.find(run))
+    return LoadedRun(load_model(context, record), record)
+
+
+def load_checked(context: RunContext, run: str) -> RunRecord:
+    """The record of a run that can be measured; refuse what is damaged, failed, of another version or another run's."""
     record = context.store.load(run, refuse_newer=True)
     if record is None:
         raise InputError(f"the record of {run} in {context.store.path(run)} cannot be used; train it again")
@@ -113,10 +133,9 @@ def load_checked(context: RunContext, run: str) -> RunRecord:
 def _has_its_id(record: RunRecord) -> bool:
     """Whether what a record says of its run is what the run is named after."""
     try:
-        checksums = {role: described["sha256"] for role, described in record.data.items()}
-        return run_id(record.settings, checksums, record.seed, record.backend) == record.run
-    except (InputError, KeyError):
-        # A model or setting that there is not.
+        return run_id(record.settings, record.checksums, record.seed, record.backend) == record.run
+    except InputError:
+        # A model that there is not.
         return False
 
 
@@ -126,13 +145,7 @@ def load_model(context: RunContext, record: RunRecord) -> Model:
 
 
 def load_weights(context: RunContext, record: RunRecord) -> Weights:
-    """The weights of a run, recorded or made here.
-
-    Raises
-    ------
-    InputError
-        If they are missing or damaged.
-    """
+    """The weights of a run, recorded or made here."""
     weights = context.store.load_weights(record)
     if weights is None:
         raise InputError(
@@ -152,16 +165,10 @@ def fitted(context: RunContext, record: RunRecord, weights: Weights) -> Model:
 
 
 def load_run_data(context: RunContext, record: RunRecord) -> RunData:
-    """The data of a run, which must be what it was made from.
-
-    Raises
-    ------
-    ThetaRBMError
-        If the prepared data has another content.
-    """
+    """The data of a run, which must be what it was made from."""
     from thetarbm_cli.experiments.runs.images import load_data
 
-    data = load_data(context.data_dir, record.settings.data, sha256=record.data["train"]["sha256"])
+    data = load_data(context.data_dir, record.settings.data, sha256=record.checksums["train"])
     for role, described in record.data.items():
         if data.checksums[role] != described["sha256"]:
             raise ThetaRBMError(

@@ -6,14 +6,17 @@ what is there has its type: tables, verdicts and figures can rely on it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
@@ -25,11 +28,14 @@ from pydantic import (
     model_validator,
 )
 
-from thetarbm_cli.experiments.runs.settings import RunSettings
+from thetarbm_cli import documents
+from thetarbm_cli.experiments.runs.settings import RunSettings, as_recorded
 from thetarbm_cli.outcomes import DEFAULT, ERROR, NOT_ALIGNED
 from thetarbm_cli.outputs import Check, Checksum, Count, Gamma, GridSearch, Percent, Seconds
 
 FORMAT = 1
+
+logger = logging.getLogger("thetarbm")
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -71,15 +77,17 @@ class Part(BaseModel):
     __hash__ = None  # type: ignore[assignment]  # It can be changed.
 
 
-class ImagesPart(Part):
+class ImagesPart(BaseModel):
     """Which images a run learned from, or was tested on."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
 
     dataset: str
     source: str
     sha256: Checksum
 
 
-class DataPart(Part):
+class DataPart(BaseModel):
     """The images of a run by their role, of which there are no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -103,7 +111,7 @@ class EnvironmentPart(Part):
 
 
 class WeightsPart(Part):
-    """Weights that are not the recorded ones, and where they were made."""
+    """Weights by their checksum, and where they were made."""
 
     sha256: Checksum
     environment: EnvironmentPart
@@ -116,12 +124,18 @@ class SuitePart(Part):
     title: str
 
 
-class EpochPart(Part):
-    """One epoch of the history."""
+def _complete(history: list[dict[str, float]]) -> list[dict[str, float]]:
+    for number, epoch in enumerate(history):
+        for name in ("epoch", "reconstruction_error", "mean_activation"):
+            if name not in epoch:
+                raise ValueError(f"epoch {number} has no {name}")
+    return history
 
-    epoch: Number
-    reconstruction_error: Number
-    mean_activation: Number
+
+# Plain, as a record has many epochs: a model for each would take half the time of reading it.
+History = Annotated[
+    list[dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]]], AfterValidator(_complete)
+]
 
 
 class ClassificationPart(Part):
@@ -167,12 +181,21 @@ class Measured(NamedTuple):
     offset: float | None = None
 
 
+class MorePart(Part):
+    """Other numbers by the names in `outcomes.MEASURES`, null where they are undefined; on how many test images."""
+
+    values: dict[str, Number | None]
+    images: Count
+    offset: Number | None = None
+
+
 class MeasuredPart(Part):
-    """What was measured on features."""
+    """What was measured on features; `more` by the word of a suite's `measures` that asks for it."""
 
     svm: Annotated[ClassificationPart | None, NEVER_NULL] = None
     gamma: Annotated[GammaPart | None, NEVER_NULL] = None
     gamma_offsets: list[GammaPart] = []
+    more: dict[str, MorePart] = {}
 
     def scores(self) -> list[GammaPart]:
         """The γ-scores of every Δ that was measured."""
@@ -197,6 +220,10 @@ class MeasuredPart(Part):
         for other in self.gamma_offsets:
             if other.train is not None and other.train.mean is not None:
                 yield Measured("gamma_offset_train", variant, other.train.mean, other.offset)
+        for part in self.more.values():
+            for name, value in part.values.items():
+                if value is not None:
+                    yield Measured(name, variant, value, part.offset)
 
 
 class MetricsPart(MeasuredPart):
@@ -240,19 +267,26 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def validated(kind: type[Kind], content: dict[str, Any]) -> Kind:
-    """A model of the content.
-
-    Raises
-    ------
-    ValueError
-        With the first place that is wrong, in one line.
-    """
+    """A model of the content; a `ValueError` has the first place that is wrong, in one line."""
     try:
         return kind.model_validate(content)
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(key) for key in problem["loc"])
         raise ValueError(f"{place}: {problem['msg']}") from error
+
+
+def load_document(kind: type[Kind], path: Path, known: int) -> Kind | None:
+    """Read a document of ours; None if there is none or, with a warning, if it is damaged or of another format."""
+    try:
+        content = documents.read(path)
+        documents.check_format(content, known)
+        return validated(kind, content)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        logger.warning("%s is not used: %s", path, error)
+        return None
 
 
 class RunRecord(BaseModel):
@@ -265,13 +299,13 @@ class RunRecord(BaseModel):
     run: str
     state: Literal["done", "failed"]
     error: str | None = None
-    settings: RunSettings
+    settings: Annotated[RunSettings, BeforeValidator(as_recorded)]
     parameters: dict[str, Any]
     seed: int
     seeds: dict[str, Any]
     data: Annotated[dict[str, dict[str, Any]], of_kind(DataPart)]
     environment: Annotated[dict[str, Any], of_kind(EnvironmentPart)]
-    history: Annotated[list[dict[str, float]], of_kind(list[EpochPart])]
+    history: History
     timings: dict[str, Seconds]
     peak_memory_megabytes: Number
     weights_sha256: str | None = None
@@ -280,11 +314,30 @@ class RunRecord(BaseModel):
     # Since then; left out where there is nothing to say, as in older records.
     suite: SuitePart | None = None
     measured_with: WeightsPart | None = None
+    # The run whose training this is, where they differ only in what is measured: weights and times are its own.
+    trained_as: str | None = None
+    # Multiply-adds, counted and not measured.
+    training_products: Count | None = None
+
+    def __repr__(self) -> str:
+        # In whole it would fill a screen.
+        numbers = ", ".join(f"{each.measure} {each.value:g}" for each in (self.metrics or MetricsPart()).numbers())
+        return f"<record of {self.run}, {self.state}, seed {self.seed}: {numbers or 'not measured'}>"
 
     @property
     def is_measured(self) -> bool:
         """Whether it has numbers: from then on it is not written again, but by force."""
         return self.state == "done" and self.metrics is not None
+
+    @property
+    def weights(self) -> WeightsPart:
+        """The recorded weights, and where they were made."""
+        return WeightsPart(sha256=str(self.weights_sha256), environment=EnvironmentPart(**self.environment))
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """Checksums of its images by their role, part of its id."""
+        return {role: each["sha256"] for role, each in self.data.items()}
 
     @property
     def backend(self) -> str:
@@ -295,7 +348,14 @@ class RunRecord(BaseModel):
     def run_settings(self) -> dict[str, Any]:
         """Settings other than the model's that differ from the defaults, by the names that ``--set`` takes."""
         sections = self.settings.model_dump(include={"data", "perturbation", "svm"}, exclude_defaults=True)
-        return {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
+        own = self.settings.model_dump(include={"features"}, exclude_defaults=True)
+        named = {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
+        return {**named, **own}
+
+    def document(self) -> dict[str, Any]:
+        """Lay it out as it is written."""
+        content = self.model_dump(mode="json")
+        return {name: value for name, value in content.items() if value is not None or name not in OPTIONAL_FIELDS}
 
     @model_validator(mode="after")
     def _check_time(self) -> RunRecord:
@@ -305,7 +365,7 @@ class RunRecord(BaseModel):
 
 
 # Fields that only some records have.
-OPTIONAL_FIELDS = ("suite", "measured_with")
+OPTIONAL_FIELDS = ("suite", "measured_with", "trained_as", "training_products")
 
 
 class Measurement(BaseModel):
@@ -341,13 +401,7 @@ class WeightsNote(BaseModel):
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of a run.
-
-    Attributes
-    ----------
-    arrays : by name
-    made_here : what is known of weights that are not the recorded ones, else None
-    """
+    """Weights of a run by name, and what is known of them if they are not the recorded ones."""
 
     arrays: dict[str, NDArray[Any]]
     made_here: WeightsPart | None
@@ -360,7 +414,7 @@ def joined(own: MetricsPart, later: MetricsPart) -> MetricsPart:
 
 def _joined(own: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
     metrics = {**later, **own}
-    for name in ("gamma", "unaligned"):
+    for name in ("gamma", "unaligned", "more"):
         if name in own and name in later:
             metrics[name] = _joined(own[name], later[name])
     by_offset: dict[float, dict[str, Any]] = {}

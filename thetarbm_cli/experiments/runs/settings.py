@@ -7,12 +7,13 @@ records needs no model. Names and sizes of profiles stand in ``experiments.yaml`
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
 import os
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -26,7 +27,7 @@ from pydantic import (
     ValidationError,
 )
 
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.suite_file import read_document, shipped_path
 from thetarbm_cli.registry import DATASETS, MODELS, source_names
 
@@ -42,10 +43,15 @@ class Sizes(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    train: int | None = Field(default=None, ge=1)
-    valid: int | None = Field(default=None, ge=1)
-    test: int | None = Field(default=None, ge=1)
-    protocol: Protocol | None = None
+    train: StrictInt | None = Field(default=None, ge=1)
+    valid: StrictInt | None = Field(default=None, ge=1)
+    test: StrictInt | None = Field(default=None, ge=1)
+    gamma: StrictInt | None = Field(default=None, ge=1, description="Images for the γ-score, the first of each role.")
+    protocol: Protocol | None = Field(
+        default=None,
+        description="paper: train and test images; choice: train and validation images; final: train and validation "
+        "images to learn from, test images.",
+    )
 
 
 class Profile(BaseModel):
@@ -69,7 +75,77 @@ def shipped_profiles() -> dict[str, Profile]:
 # Raise by hand whenever the same settings would give other numbers: every older run is then stale.
 ALGORITHM = 1
 
+# What an id is hashed against, what records leave out, and what they do not say if they are older than a setting: the
+# defaults of the day when it was frozen. Hashed against the defaults of the code, every recorded run would have another
+# id as soon as one of them changes. So a default may change in its signature and its field; a new setting is added here
+# with the value that gives what was done before there was one.
+BASELINE: dict[str, Any] = {
+    "data": {
+        "train_on": "mnist-rot",
+        "source": "generated",
+        "seed": 0,
+        "train": None,
+        "valid": None,
+        "test": None,
+        "gamma": None,
+        "protocol": "paper",
+    },
+    "perturbation": {"draws": "two", "overflow": "modulo"},
+    "svm": {"C": 10.0, "gamma": 0.02, "scaled": False},
+    "features": "probabilities",
+    "parameters": {
+        "align": True,
+        "angles": "circle",
+        "batch_size": 100,
+        "contrast": 0.0,
+        "drop_last": False,
+        "epochs": 30,
+        "field": 8,
+        "fields": 40_000,
+        "floor": 0.0,
+        "gibbs_steps": 1,
+        "hidden": 500,
+        "hypotheses": 1.0,
+        "initial": "rotated",
+        "initial_bias": "half",
+        "initial_momentum": None,
+        "initial_scale": 0.01,
+        "learning_rate": 0.01,
+        "momentum": 0.9,
+        "momentum_epochs": 0,
+        "orientation_binning": "shared",
+        "orientation_border": "repeated",
+        "orientation_operator": "gaussian",
+        "orientation_scale": 2.0,
+        "orientation_smoothing": 0.0,
+        "orientation_weighting": "squared",
+        "pooling": 4,
+        "rate_decay": 0.0,
+        "rotation": "bilinear",
+        "rotations": 9,
+        "sparsity": 0.3,
+        "sparsity_form": "bias",
+        "sparsity_slope": "pooled",
+        "sparsity_weight": 0.3,
+        "standardise": None,
+        "stride": 2,
+        "tensor": "tied",
+        "turn": "back",
+        "variance": "fixed",
+        "visible": "gaussian",
+        "visible_sampling": "mean",
+        "weight_decay": 0.0,
+        "whiten": False,
+    },
+}
+# Defaults of a model's signature that are no longer the baseline's, by model, for those who read records without
+# models; a test compares them with the signatures.
+CHANGED_DEFAULTS: dict[str, dict[str, Any]] = {}
+
 Scope = Literal["train", "rbm", "all"]
+Features = Literal["probabilities", "states"]
+Draws = Literal["two", "one"]
+Overflow = Literal["modulo", "clip"]
 
 
 class DataSettings(BaseModel):
@@ -88,6 +164,7 @@ class DataSettings(BaseModel):
     train: int | None = Field(default=None, ge=1, description="Training images; null: all.")
     valid: int | None = Field(default=None, ge=1, description="Validation images; null: all.")
     test: int | None = Field(default=None, ge=1, description="Test images; null: all.")
+    gamma: int | None = Field(default=None, ge=1, description="The first of each, for the γ-score; null: all.")
     protocol: Protocol = Field(default="paper", description="Which splits it learns from and is tested on.")
 
     @property
@@ -109,6 +186,14 @@ class Perturbation(BaseModel):
     n: int = Field(ge=1, description="Largest error of the orientation index.")
     p: float = Field(gt=0, lt=1, description="Probability of the Binomial distribution.")
     scope: Scope = Field(default="train", description="Which images have wrong orientations, as perturb --scope.")
+    draws: Draws = Field(
+        default="two", description="two: the SVM's training images err on their own; one: as in the RBM's training."
+    )
+    overflow: Overflow = Field(default="modulo", description="What an index below 0 or above S - 1 becomes.")
+
+    def named(self) -> dict[str, Any]:
+        """Give what is always named, and what else differs from its default."""
+        return {**self.model_dump(include={"n", "p", "scope"}), **self.model_dump(exclude_defaults=True)}
 
 
 class SVMSettings(BaseModel):
@@ -118,6 +203,7 @@ class SVMSettings(BaseModel):
 
     C: float = Field(default=10.0, gt=0, allow_inf_nan=False, description="Penalty of the SVM.")
     gamma: float = Field(default=0.02, gt=0, allow_inf_nan=False, description="γ of its kernel exp(-γ d²).")
+    scaled: StrictBool = Field(default=False, description="Whether each feature is scaled to unit variance first.")
 
 
 class RunSettings(BaseModel):
@@ -130,33 +216,69 @@ class RunSettings(BaseModel):
     parameters: dict[str, Any] = {}
     perturbation: Perturbation | None = None
     svm: SVMSettings = SVMSettings()
+    features: Features = Field(
+        default="probabilities", description="What is measured of hidden units; states: drawn once, by the run's seed."
+    )
 
     @property
     def complete_parameters(self) -> dict[str, Any]:
-        """All parameters of the model, defaults included."""
-        from thetarbm_cli.models import model_class
-
-        defaults = model_class(self.model).default_settings()
+        """All parameters of the model."""
+        known = baseline_parameters(self.model)
         # Records of controls from before they lost the settings of learning may still have those.
-        return {**defaults, **{name: value for name, value in self.parameters.items() if name in defaults}}
+        return {**known, **{name: value for name, value in self.parameters.items() if name in known}}
+
+    @property
+    def differing_parameters(self) -> dict[str, Any]:
+        """The parameters that differ from the defaults of today, found without the model."""
+        changed = CHANGED_DEFAULTS.get(self.model, {})
+        given = {**{name: BASELINE["parameters"][name] for name in changed}, **self.parameters}
+        return differing(given, changed)
 
     def canonical(self) -> dict[str, Any]:
-        """The settings as they are hashed: only what differs from a default, so that new options change no id.
+        """The settings as they are hashed: only what differs from the baseline, so that new settings change no id.
 
         Where the images come from is left out: the checksums of the data say what they are.
         """
-        from thetarbm_cli.models import model_class
-
-        defaults = model_class(self.model).default_settings()
-        svm = self.svm.model_dump(exclude_defaults=True)
+        images = self.data.model_dump(exclude={"train_on", "source", "seed"})
+        wrong = None if self.perturbation is None else self.perturbation.model_dump()
+        measured = {"features": self.features, "svm": differing(self.svm.model_dump(), BASELINE["svm"])}
         return {
             "model": self.model,
-            "data": self.data.model_dump(include={"train", "valid", "test", "protocol"}, exclude_defaults=True),
-            "parameters": {k: v for k, v in self.parameters.items() if k not in defaults or v != defaults[k]},
-            "perturbation": self.perturbation.model_dump() if self.perturbation else None,
-            # Records from before there was a choice are named without it.
-            **({"svm": svm} if svm else {}),
+            "data": differing(images, BASELINE["data"]),
+            "parameters": differing(self.parameters, baseline_parameters(self.model)),
+            "perturbation": None if wrong is None else differing(wrong, BASELINE["perturbation"]),
+            **differing(measured, {"features": BASELINE["features"], "svm": {}}),
         }
+
+
+def differing(given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is as usual."""
+    return {name: value for name, value in given.items() if name not in usual or value != usual[name]}
+
+
+def baseline_parameters(model: str) -> dict[str, Any]:
+    """The parameters of a model as the baseline has them; one that a plug-in declares is as by its default."""
+    from thetarbm_cli.models import model_class
+
+    kind = model_class(model)
+
+    def frozen(name: str, default: Any) -> Any:
+        declaring = next(each for each in kind.__mro__ if name in inspect.get_annotations(each))
+        ours = declaring.__module__.startswith("thetarbm_cli.")
+        return BASELINE["parameters"].get(name, default) if ours else default
+
+    return {name: frozen(name, default) for name, default in kind.default_settings().items()}
+
+
+def as_recorded(settings: Any) -> Any:
+    """Fill in the settings that a record does not say because it is older than they are."""
+    if not isinstance(settings, dict):
+        return settings
+    filled = {"data": {}, "svm": {}, "features": BASELINE["features"], **settings}
+    for section in ("data", "svm", "perturbation"):
+        if isinstance(filled.get(section), dict):
+            filled[section] = {**BASELINE[section], **filled[section]}
+    return filled
 
 
 def resolve(
@@ -168,14 +290,9 @@ def resolve(
     parameters: dict[str, Any] | None = None,
     perturbation: dict[str, Any] | None = None,
     svm: dict[str, Any] | None = None,
+    features: str = "probabilities",
 ) -> RunSettings:
-    """Settings from a profile, a preset and what the user gave, the later over the earlier.
-
-    Raises
-    ------
-    InputError
-        If a name, type or value is wrong.
-    """
+    """Settings from a profile, a preset and what the user gave, the later over the earlier."""
     from thetarbm_cli.models import RBM, model_class
 
     size = profile if isinstance(profile, Profile) else _shipped_profile(profile)
@@ -187,36 +304,58 @@ def resolve(
     if perturbation and not kind.uses_orientations:
         others = (name for name in MODELS.own if model_class(name).uses_orientations)
         raise InputError(f"model {model} sees no orientations to perturb; {', '.join(others)} do")
-    defaults = kind.default_settings()
+    if features == "states" and not issubclass(kind, RBM):
+        raise InputError(f"model {model} has no hidden units whose states could be drawn: leave features=states out")
     checked = kind.checked_settings(chosen, name=model)
-    return RunSettings(
-        model=model,
-        data=_section(DataSettings, "data", {**size.data.model_dump(exclude_unset=True), **(data or {})}),
-        # One form for equal settings: what is as by default is left out.
-        parameters={name: value for name, value in checked.items() if value != defaults[name]},
-        perturbation=_section(Perturbation, "perturbation", perturbation) if perturbation else None,
-        svm=_section(SVMSettings, "svm", svm or {}),
-    )
+    defaults = {name: value for name, value in kind.default_settings().items() if name not in checked}
+    given = {
+        "model": model,
+        "data": {**size.data.model_dump(exclude_unset=True), **(data or {})},
+        # One form for equal settings, whatever the defaults: what is as in the baseline is left out.
+        "parameters": differing({**checked, **defaults}, baseline_parameters(model)),
+        "perturbation": perturbation or None,
+        "svm": svm or {},
+        "features": features,
+    }
+    try:
+        return RunSettings.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            raise InputError(f"there is no setting {place}; {did_you_mean(place, section_settings())}") from error
+        raise InputError(f"setting {place}: {problem['msg'].lower()} (given: {problem['input']!r})") from error
+
+
+def section_settings() -> dict[str, str]:
+    """Give the settings of a run that are none of its model, as ``data.train``, each with what it means."""
+    sections: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Perturbation, "svm": SVMSettings}
+    return {
+        f"{section}.{name}": field.description or ""
+        for section, kind in sections.items()
+        for name, field in kind.model_fields.items()
+    }
 
 
 def _shipped_profile(name: str) -> Profile:
     profiles = shipped_profiles()
     if name not in profiles:
-        raise InputError(f"unknown profile {name!r}: choose one of {', '.join(profiles)}")
+        raise InputError(f"unknown profile {name!r}: {did_you_mean(name, profiles)}")
     return profiles[name]
 
 
 @dataclass(frozen=True)
 class Assignments:
-    """Settings from ``key=value`` words: ``data.x``, ``perturbation.x``, ``svm.x`` are the run's, others the model's.
+    """Settings from ``key=value`` words: ``data.x``, ``perturbation.x``, ``svm.x`` and ``features`` are the run's.
 
-    Each section is checked when the settings are resolved.
+    All others are the model's. Each section is checked when the settings are resolved.
     """
 
     parameters: dict[str, Any] = field(default_factory=dict)
     data: dict[str, Any] = field(default_factory=dict)
     perturbation: dict[str, Any] = field(default_factory=dict)
     svm: dict[str, Any] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
 
 
 def parse_assignments(pairs: tuple[str, ...]) -> Assignments:
@@ -231,7 +370,7 @@ def parse_assignments(pairs: tuple[str, ...]) -> Assignments:
         if dot and section in sections:
             sections[section][key] = _value(name, text)
         else:
-            assignments.parameters[name] = _value(name, text)
+            (assignments.run if name == "features" else assignments.parameters)[name] = _value(name, text)
     if isinstance(assignments.data.get("source"), str):
         assignments.data["source"] = os.path.expanduser(assignments.data["source"])
     return assignments
@@ -262,16 +401,3 @@ def run_id(settings: RunSettings, checksums: dict[str, str], seed: int, backend:
     }
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return f"{settings.model}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-Section = TypeVar("Section", DataSettings, Perturbation, SVMSettings)
-
-
-def _section(kind: type[Section], name: str, values: dict[str, Any]) -> Section:
-    """A part of the settings, or an `InputError` that names what is wrong in it."""
-    try:
-        return kind(**values)
-    except ValidationError as error:
-        problem: Any = error.errors()[0]
-        place = ".".join(str(part) for part in (name, *problem["loc"]))
-        raise InputError(f"setting {place}: {problem['msg'].lower()} (given: {problem['input']!r})") from error

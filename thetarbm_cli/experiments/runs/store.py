@@ -5,6 +5,9 @@ it is: further measures go into ``measures.json`` beside it and are read togethe
 replaced all the same is kept in ``previous/``. Weights and checkpoints are plain ``.npz`` files without pickled
 objects; ``weights.json`` says where weights were made that are not the recorded ones. Every file is replaced as a
 whole, and a file that cannot be read is a miss with a warning.
+
+Records are also read from packs (``packing.py``), which are never written here: a record in a folder of its own hides
+a packed one, and whatever is added to a packed run goes to its folder.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +26,9 @@ from numpy.typing import NDArray
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.runs.packing import Pack, StoredRun, find_packs, shipped_packs
 from thetarbm_cli.experiments.runs.record import (
     FORMAT,
-    OPTIONAL_FIELDS,
     LaterMeasures,
     Measurement,
     MetricsPart,
@@ -34,9 +37,10 @@ from thetarbm_cli.experiments.runs.record import (
     WeightsNote,
     WeightsPart,
     joined,
-    validated,
+    load_document,
 )
 from thetarbm_cli.experiments.suite_file import run_identifiers
+from thetarbm_cli.followup import command_line
 
 RECORD = "run.json"
 # Runs that a message lists when several are meant.
@@ -57,10 +61,15 @@ class RunContext:
 
 
 class RunStore:
-    """Runs in ``<results>/runs/<id>/``."""
+    """Runs in ``<results>/runs/<id>/``, records in ``<results>/packed/*.records.xz``.
 
-    def __init__(self, results: Path) -> None:
+    With `shipped`, those inside the package count too, which an installed one has.
+    """
+
+    def __init__(self, results: Path, *, shipped: bool = True) -> None:
         self.folder = results / "runs"
+        self.packed = results / "packed"
+        self.shipped = shipped
 
     def path(self, run: str) -> Path:
         """Folder of a run."""
@@ -99,37 +108,61 @@ class RunStore:
     def load(self, run: str, *, refuse_newer: bool = False) -> RunRecord | None:
         """Load the record of a run with all its numbers, later ones included; None if there is none that can be used.
 
-        Raises
-        ------
-        NewerFormatError
-            With `refuse_newer`, if the record is of a newer version of the program: it is not to be made again.
+        With `refuse_newer`, a record of a newer version of the program is a `NewerFormatError`: it is not to be made
+        again.
         """
-        record = self._load_own(run, refuse_newer=refuse_newer)
-        if record is None or not record.is_measured:
-            return record
-        metrics = record.metrics or MetricsPart()
-        for later in self._later(record).measurements:
-            metrics = joined(metrics, later.metrics)
-        return record.model_copy(update={"metrics": metrics})
+        if refuse_newer:
+            documents.refuse_newer(self.record_path(run), FORMAT)
+        return self._whole(self.load_parts(run))
 
-    def _load_own(self, run: str, *, refuse_newer: bool = False) -> RunRecord | None:
-        """Load the record of a run as its file has it."""
-        return self._read(RunRecord, self.record_path(run), run, refuse_newer=refuse_newer)
+    def load_parts(self, run: str) -> StoredRun | None:
+        """Load a run as its files or a pack have it, later measures by themselves."""
+        if self.record_path(run).exists():
+            return self._load_own(run)
+        return self._load_packed(run, self._packs().get(run))
 
-    def _read(self, kind: type[Kind], path: Path, run: str, *, refuse_newer: bool = False) -> Kind | None:
-        """Read a document of a run; None, with a warning, if it is damaged."""
-        try:
-            content = documents.read(path)
-            if refuse_newer and documents.is_newer(content.get("format"), FORMAT):
-                raise documents.newer_format_error(path, content["format"], FORMAT)
-            documents.check_format(content, FORMAT)
-            found = validated(kind, content)
-            if found.run != run:
-                raise ValueError(f"it belongs to run {found.run}")
-        except FileNotFoundError:
+    def _load_own(self, run: str) -> StoredRun | None:
+        record = self._read(RunRecord, self.record_path(run), run)
+        return None if record is None else StoredRun(record=record, measurements=self._later(record).measurements)
+
+    def _load_packed(self, run: str, pack: Pack | None) -> StoredRun | None:
+        if pack is None:
             return None
+        try:
+            found = pack.load(run)
         except ValueError as error:
-            logger.warning("%s is not used: %s", path, error)
+            logger.warning("%s in %s is not used: %s", run, pack.path, error)
+            return None
+        later = self._later(found.record).measurements
+        return found.model_copy(update={"measurements": found.measurements + later}) if later else found
+
+    def _packs(self) -> dict[str, Pack]:
+        """The pack of every packed run."""
+        folders = [self.packed, *([shipped_packs()] if self.shipped else [])]
+        return {run: pack for pack in reversed(find_packs(*folders)) for run in pack.lines}
+
+    def pack_of(self, run: str) -> Path | None:
+        """The pack that a run's record is read from; None if it has a file of its own, or there is none."""
+        pack = None if self.record_path(run).exists() else self._packs().get(run)
+        return pack.path if pack else None
+
+    @staticmethod
+    def _whole(found: StoredRun | None) -> RunRecord | None:
+        """A record with all its numbers."""
+        if found is None:
+            return None
+        if not found.record.is_measured or not found.measurements:
+            return found.record
+        metrics = found.record.metrics or MetricsPart()
+        for later in found.measurements:
+            metrics = joined(metrics, later.metrics)
+        return found.record.model_copy(update={"metrics": metrics})
+
+    def _read(self, kind: type[Kind], path: Path, run: str) -> Kind | None:
+        """Read a document of a run; None, with a warning, if it is damaged or another run's."""
+        found = load_document(kind, path, FORMAT)
+        if found is not None and found.run != run:
+            logger.warning("%s is not used: it belongs to run %s", path, found.run)
             return None
         return found
 
@@ -137,14 +170,11 @@ class RunStore:
         """Write a record, but not over one of a newer version; one that has numbers or is damaged is kept before.
 
         It is kept as ``previous/run-1.json``, ``-2``, …, with the later measures that belong to it.
-
-        Raises
-        ------
-        NewerFormatError
-            If there is a record of a newer version.
         """
         run = record.run
-        before = self._load_own(run, refuse_newer=True)
+        documents.refuse_newer(self.record_path(run), FORMAT)
+        parts = self.load_parts(run)
+        before = parts.record if parts else None
         replaced = self.record_path(run).is_file() if before is None else before.is_measured and before != record
         if replaced:
             folder = self.path(run) / "previous"
@@ -152,11 +182,7 @@ class RunStore:
             for path in (self.record_path(run), self.measures_path(run)):
                 if path.is_file():
                     storage.write_bytes(folder / f"{path.stem}-{number}.json", path.read_bytes())
-        content = record.model_dump(mode="json")
-        for name in OPTIONAL_FIELDS:
-            if content[name] is None:
-                del content[name]
-        documents.write(self.record_path(run), content)
+        documents.write(self.record_path(run), record.document())
         if replaced:
             self.measures_path(run).unlink(missing_ok=True)
 
@@ -169,7 +195,8 @@ class RunStore:
 
     def _later(self, record: RunRecord) -> LaterMeasures:
         """What was measured after a record had its own numbers."""
-        later = self._read(LaterMeasures, self.measures_path(record.run), record.run)
+        path = self.measures_path(record.run)
+        later = self._read(LaterMeasures, path, record.run) if os.path.lexists(path) else None
         if later is None or later.recorded_weights_sha256 != record.weights_sha256:
             return LaterMeasures(run=record.run, recorded_weights_sha256=record.weights_sha256, measurements=[])
         return later
@@ -194,15 +221,7 @@ class RunStore:
         return True
 
     def verify_weights(self, record: RunRecord) -> WeightsPart | None:
-        """Check that weights are the recorded ones (None), or such as were made here.
-
-        Raises
-        ------
-        FileNotFoundError
-            If there are none.
-        ValueError
-            If they are neither.
-        """
+        """Check that weights are the recorded ones (None), or such as were made here; a `ValueError` if neither."""
         found = storage.sha256_of_file(self.weights_path(record.run))
         if found == record.weights_sha256:
             return None
@@ -246,41 +265,56 @@ class RunStore:
         """Remove what killed processes left half written."""
         storage.remove_leftovers(self.path(run))
 
-    def identifiers(self) -> list[str]:
-        """Names of all runs that have a record, sorted."""
+    def own_identifiers(self) -> list[str]:
+        """Names of the runs that have a record in a folder of their own, sorted."""
         return run_identifiers(self.folder)
 
-    def load_all(self) -> list[RunRecord]:
-        """Every record that can be used, by its id."""
-        loaded = (self.load(run) for run in self.identifiers())
+    def identifiers(self) -> list[str]:
+        """Names of all runs that have a record, sorted."""
+        return sorted({*self.own_identifiers(), *self._packs()})
+
+    def load_all(self, only: Collection[str] | None = None) -> list[RunRecord]:
+        """Every record that can be used, by its id; of all runs, or of these."""
+        own, packs = set(self.own_identifiers()), self._packs()
+        loaded = (
+            self._whole(self._load_own(run) if run in own else self._load_packed(run, packs[run]))
+            for run in sorted({*own, *packs})
+            if only is None or run in only
+        )
         return [record for record in loaded if record is not None]
 
-    def find(self, name: str) -> str:
+    def find(self, name: str, *, unfinished: bool = False) -> str:
         """The run that a user means by an id, the beginning of one, or the path of its folder or of its record.
 
-        Raises
-        ------
-        InputError
-            If no run or more than one fits.
+        It must be one run, and have a record unless an `unfinished` one will do.
         """
         wanted = name
-        if "/" in name or name == RECORD:
+        if "/" in name or os.sep in name or name == RECORD:
             path = Path(os.path.expanduser(name)).absolute()
             path = path.parent if path.name == RECORD else path
             wanted = path.name
             if path.resolve().parent != self.folder.resolve():
                 raise InputError(f"{name} is not in {self.folder}; name its results folder with --results")
-        matches = [run for run in self.identifiers() if run == wanted]
-        matches = matches or [run for run in self.identifiers() if wanted and run.startswith(wanted)]
+        known = self.identifiers()
+        candidates = [*known, *self.unfinished()] if unfinished else known
+        matches = [run for run in candidates if run == wanted]
+        matches = matches or [run for run in candidates if wanted and run.startswith(wanted)]
+        begun = [] if matches or not wanted else [run for run in self.unfinished() if run.startswith(wanted)]
+        if begun:
+            raise InputError(
+                f"{begun[0]} has no record yet: it is being trained or was cut off, and the command that began it goes "
+                "on with it; thetarbm show says how far it is"
+            )
         if not matches:
-            self._refuse_unfinished(wanted)
-            raise InputError(f"there is no run {name!r} in {self.folder}; train one first")
+            hint = f"{command_line('list')} shows those there are" if known else "train one first"
+            raise InputError(f"there is no run {name!r} in {self.folder}; {hint}")
         if len(matches) > 1:
-            raise InputError(f"{name!r} may be any of {self._listed(matches)}: write more of the id")
+            raise InputError(f"{name!r} may be any of these, write more of the id:\n{self._listed(matches)}")
         return matches[0]
 
     def _listed(self, runs: list[str]) -> str:
-        """Runs with the settings in which they differ, as far as a message has room."""
+        """Runs, one a line, with the settings in which they differ, as far as a message has room."""
+        begun = self.unfinished()
         records = [record for run in runs[:MOST_NAMED] if (record := self.load(run))]
         settings = {record.run: {**record.parameters, "seed": record.seed, **record.run_settings} for record in records}
         names = dict.fromkeys(name for each in settings.values() for name in each)
@@ -289,18 +323,16 @@ class RunStore:
         for run in runs[:MOST_NAMED]:
             known = settings.get(run)
             words = [f"{name}={known[name]}" for name in differing if name in known] if known else ["no usable record"]
-            lines.append(f"{run} ({', '.join(words)})" if words else run)
+            words = ["not finished"] if run in begun else words
+            lines.append(f"  {run} ({', '.join(words)})" if words else f"  {run}")
         rest = len(runs) - MOST_NAMED
-        return ", ".join(lines) + (f" or {rest} more" if rest > 0 else "")
+        return "\n".join([*lines, *([f"  or {rest} more"] if rest > 0 else [])])
 
-    def _refuse_unfinished(self, wanted: str) -> None:
-        """Say so if what is wanted is a run that has a checkpoint and no record."""
-        for path in sorted(self.folder.glob("*/checkpoint.npz")):
-            if wanted and path.parent.name.startswith(wanted):
-                raise InputError(
-                    f"{path.parent.name} has no record yet: it is being trained or was cut off, and the command that "
-                    "began it goes on with it"
-                )
+    def unfinished(self) -> list[str]:
+        """Runs that have a checkpoint or are being made, and no record."""
+        begun = {path.parent.name for path in self.folder.glob("*/checkpoint.npz")}
+        begun |= {path.parent.name for path in self.folder.glob("*/run.lock") if self.is_held(path.parent.name)}
+        return sorted(begun - set(self.identifiers()))
 
 
 def _reason(error: Exception) -> str:

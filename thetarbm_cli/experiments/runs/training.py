@@ -16,8 +16,10 @@ from thetarbm_cli.errors import InputError, StorageError, format_error
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes, refuse_too_large
 from thetarbm_cli.experiments.runs.images import RunData, load_data
-from thetarbm_cli.experiments.runs.record import EnvironmentPart, RunRecord, WeightsPart
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
+from thetarbm_cli.experiments.runs.orientations import OrientationCache
+from thetarbm_cli.experiments.runs.record import RunRecord
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, Overflow, RunSettings, run_id
+from thetarbm_cli.experiments.runs.sharing import Training
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.models import Model, build
 from thetarbm_cli.models.base import OrientedModel
@@ -26,20 +28,21 @@ from thetarbm_cli.models.seeds import AXES, generator_of
 
 
 def perturb(
-    orientations: NDArray[np.int64], n: int, p: float, rotations: int, generator: np.random.Generator
+    orientations: NDArray[np.int64],
+    n: int,
+    p: float,
+    rotations: int,
+    generator: np.random.Generator,
+    overflow: Overflow = "modulo",
 ) -> NDArray[np.int64]:
-    """s ← s ± ε modulo S, ε ~ Binomial(n, p), the sign fair.
+    """s ← s ± ε, ε ~ Binomial(n, p), the sign fair, for (N,) indices s.
 
-    Parameters
-    ----------
-    orientations : (N,) array of indices s
-    n, p : parameters of the Binomial distribution
-    rotations : S
-    generator : source of ε and of the signs
+    By `overflow`, an index out of 0, …, S − 1 goes on at the other end (modulo S) or is the last one there.
     """
     errors = generator.binomial(n, p, size=len(orientations))
     signs = 2 * generator.integers(0, 2, size=len(orientations)) - 1
-    return (orientations + signs * errors) % rotations
+    moved = orientations + signs * errors
+    return moved % rotations if overflow == "modulo" else moved.clip(0, rotations - 1)
 
 
 logger = logging.getLogger("thetarbm")
@@ -93,12 +96,18 @@ def train_run(
         if force:
             store.remove_checkpoint(run)
         kept = stored if stored is not None and stored.is_measured and not force else None
-        made = _train(store, backend, settings, seed, run, data, stored, on_epoch, record_failure=kept is None)
-        if kept is None:
-            store.save(made)
-        assert made.weights_sha256 is not None
-        weights = WeightsPart(sha256=made.weights_sha256, environment=EnvironmentPart(**made.environment))
-        if store.note_weights(kept or made, weights):
+        training = Training(store, settings, seed, data.checksums, describe_environment(backend))
+        with training.locked():
+            made = None if force else _adopted(training, settings, seed, run, data, stored)
+            if made is None:
+                made = _train(
+                    context, backend, settings, seed, run, data, stored, on_epoch, record_failure=kept is None
+                )
+            # Before the record: with it a run is done, and what is not written by then never will be.
+            training.note(run)
+            if kept is None:
+                store.save(made)
+        if store.note_weights(kept or made, made.weights):
             logger.info(
                 "the weights of %s that were made here differ from the recorded ones, as on another processor: "
                 "%s says where they were made; the numbers shown are the record's",
@@ -116,17 +125,7 @@ def refuse_missing_images(
     named: Iterable[str],
     on_data: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Refuse counts of images that the user named and that are above what there is, unless such a run is recorded.
-
-    Parameters
-    ----------
-    named : data settings that the user named; of these ``train``, ``valid`` and ``test`` are counts
-
-    Raises
-    ------
-    InputError
-        If there are fewer images; the message says how many.
-    """
+    """Refuse counts of images that the user `named` and that are above what there is, unless the run is recorded."""
     wanted = settings.data.model_dump(include={"train", "valid", "test"} & set(named), exclude_none=True)
     if not wanted:
         return
@@ -158,8 +157,36 @@ def is_usable(store: RunStore, record: RunRecord) -> bool:
     return True
 
 
+def _adopted(
+    training: Training, settings: RunSettings, seed: int, run: str, data: RunData, earlier: RunRecord | None
+) -> RunRecord | None:
+    """The record of a run that has its training from another one; None if there is none."""
+    source = training.adopt(run)
+    if source is None:
+        return None
+    # Times and memory are those of the training, wherever it was done.
+    timings = {name: source.timings[name] for name in ("train_seconds", "checkpoint_seconds") if name in source.timings}
+    return source.model_copy(
+        update={
+            "run": run,
+            "settings": settings,
+            "parameters": settings.complete_parameters,
+            "seed": seed,
+            "seeds": seeds_by_axis(settings, seed),
+            "data": data.describe(),
+            "timings": timings,
+            "error": None,
+            "metrics": None,
+            "measured_with": None,
+            "trained_as": source.trained_as or source.run,
+            "cells": earlier.cells if earlier else [],
+            "suite": earlier.suite if earlier else None,
+        }
+    )
+
+
 def _train(
-    store: RunStore,
+    context: RunContext,
     backend: Backend,
     settings: RunSettings,
     seed: int,
@@ -171,6 +198,7 @@ def _train(
     record_failure: bool,
 ) -> RunRecord:
     """Train and store the weights; the record is stored only if training fails."""
+    store = context.store
     store.remove_leftovers(run)
     images, _ = data.train()
     parameters = settings.complete_parameters
@@ -210,14 +238,16 @@ def _train(
                 "checkpoint_seconds": round(checkpointer.seconds, 3),
             },
             peak_memory_megabytes=peak_memory_megabytes(),
+            training_products=model.training_products(*images.shape),
             # A run that is made again is still the one that the cells asked for.
             cells=earlier.cells if earlier else [],
             suite=earlier.suite if earlier else None,
             **more,
         )
 
+    checkpointer.begun = record("failed", error="cut off")
     try:
-        orientations = perturbed_orientations(model, images, settings, seed)
+        orientations = perturbed_orientations(model, images, settings, seed, cache=OrientationCache(context.data_dir))
         model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
     except (InputError, StorageError):
         # What the user gave is wrong, or the disk is full: there is no run that could have failed.
@@ -231,14 +261,26 @@ def _train(
 
 
 def perturbed_orientations(
-    model: Model, images: NDArray[np.float32], settings: RunSettings, seed: int, role: str = "train"
+    model: Model,
+    images: NDArray[np.float32],
+    settings: RunSettings,
+    seed: int,
+    role: str = "train",
+    cache: OrientationCache | None = None,
 ) -> NDArray[np.int64] | None:
-    """Perturbed orientations for Table 3, drawn anew for each role; None where a model estimates its own.
+    """Perturbed orientations for Table 3; None where a model estimates its own.
 
-    The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``.
+    The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``. Each has a
+    draw of its own, unless the perturbation says that the SVM has the training's.
     """
-    if settings.perturbation is None or not isinstance(model, OrientedModel):
+    perturbation = settings.perturbation
+    if perturbation is None or not isinstance(model, OrientedModel):
         return None
-    n, p = settings.perturbation.n, settings.perturbation.p
+    n, p = perturbation.n, perturbation.p
+    if role == "svm" and perturbation.draws == "one":
+        role = "train"
     generator = generator_of(seed, "perturbation", n, round(1000 * p), PERTURBED_ROLES.index(role))
-    return perturb(model.orientation_estimator()(images), n, p, model.rotations, generator)
+    estimated = cache.found(model, images) if cache else None
+    if estimated is None:
+        estimated = model.orientation_estimator()(images)
+    return perturb(estimated, n, p, model.rotations, generator, perturbation.overflow)

@@ -7,33 +7,27 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.multiverse import Readings
 from thetarbm_cli.experiments.runs.record import SuitePart
 from thetarbm_cli.experiments.suite.schema import PERTURBATION_AXES, Experiment, Suite
 from thetarbm_cli.experiments.suite_file import MOST_CELLS, Document, Place, find_suite, read_document
+from thetarbm_cli.outcomes import TABLES
 from thetarbm_cli.registry import MODELS
 
 
 def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Suite:
-    """Read and check a suite.
+    """Read and check a suite: the file that is given, else the one of the current folder, else the shipped one.
 
-    Parameters
-    ----------
-    given : Path, optional
-        The file; else the one of the current folder, else the shipped one.
-    check_settings : bool
-        Whether the settings of every cell are tried on its model, too. Who reads only records does without.
-
-    Raises
-    ------
-    InputError
-        With all problems of the file.
+    With `check_settings`, those of every cell are tried on its model, too; who reads only records does without.
     """
     document = read_document(find_suite(given))
     try:
@@ -44,6 +38,7 @@ def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Sui
         document.raise_problems()
         raise AssertionError("unreachable") from error
     _check_names(document, suite)
+    _check_choices(document, suite)
     _check_size(document, suite)
     document.raise_problems()
     for number, experiment in enumerate(suite.experiments):
@@ -51,6 +46,8 @@ def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Sui
     document.raise_problems()
     if check_settings:
         _check_settings(document, suite)
+        document.raise_problems()
+        _check_options(document, suite)
         document.raise_problems()
     return suite
 
@@ -84,6 +81,54 @@ def _check_names(document: Document, suite: Suite) -> None:
                 document.add((section, number, "name"), f"the name {name!r} is taken by {section}[{names.index(name)}]")
     if "theory" in lists["experiments"]:
         document.add(("experiments", lists["experiments"].index("theory"), "name"), "'theory' is a name of its own")
+    for name in suite.tables:
+        # Files are called after tables, those of a number table1 and so on.
+        if name in (*TABLES, "all", "verdicts") or re.fullmatch(r"table\d+", name):
+            document.add(("tables", name), f"the name {name!r} is taken", at_key=True)
+    for number, experiment in enumerate(suite.experiments):
+        for place, name in enumerate(experiment.tables):
+            if name not in suite.table_kinds:
+                known = ", ".join(suite.table_kinds)
+                document.add(
+                    ("experiments", number, "tables", place), f"no table {name!r}: {known}, or add it to `tables`"
+                )
+
+
+def _check_choices(document: Document, suite: Suite) -> None:
+    """Note choices without one taken option, or that are there twice, and names in designs that are of nothing."""
+    owners: dict[str, str] = {}
+    for number, assumption in enumerate(suite.assumptions):
+        for name, choice in assumption.choices.items():
+            place: Place = ("assumptions", number, "choices", name)
+            if name in owners:
+                document.add(place, f"the choice {name!r} is there for {owners[name]} already", at_key=True)
+            owners[name] = assumption.name
+            taken = [option for option, each in choice.options.items() if each.taken]
+            if len(taken) != 1:
+                document.add((*place, "options"), f"one option is to be `taken`, not {len(taken)}", at_key=True)
+            elif choice.options[taken[0]].alone:
+                document.add((*place, "options", taken[0], "alone"), "the taken option is never alone")
+    named: list[tuple[Place, dict[str, str]]] = [
+        (("experiments", number, "readings"), each.readings) for number, each in enumerate(suite.experiments)
+    ]
+    if suite.multiverse is not None:
+        named += [(("multiverse", "excludes", n), each) for n, each in enumerate(suite.multiverse.excludes)]
+    for place, options in named:
+        for name, option in options.items():
+            if name not in owners or option not in suite.choices[name].options:
+                document.add((*place, name), f"there is no option {option!r} of {name!r}")
+    if suite.multiverse is None:
+        return
+    document.raise_problems()
+    for design, each in suite.multiverse.designs.items():
+        for number, name in enumerate(each.choices):
+            if name not in owners:
+                place = ("multiverse", "designs", design, "choices", number)
+                document.add(place, f"there is no choice {name!r}: it has {', '.join(owners)}")
+        cells = [(cell.experiment, cell.name) for cell in suite.cells(next(iter(suite.profiles)))]
+        for number, pattern in enumerate(each.cells):
+            if not any(pattern == experiment or fnmatchcase(name, pattern) for experiment, name in cells):
+                document.add(("multiverse", "designs", design, "cells", number), f"there is no cell {pattern!r}")
 
 
 def _check_size(document: Document, suite: Suite) -> None:
@@ -133,6 +178,28 @@ def _check_settings(document: Document, suite: Suite) -> None:
                     told.add((number, str(error)))
                     place = _guilty(document, ("experiments", number), profile, str(error))
                     document.add(place, f"{cell.name} with profile {profile}: {error}")
+
+
+def _check_options(document: Document, suite: Suite) -> None:
+    """Try the settings of the taken options together, and of every other one by itself, on each design's models."""
+    places = {
+        name: ("assumptions", number, "choices", name, "options")
+        for number, assumption in enumerate(suite.assumptions)
+        for name in assumption.choices
+    }
+    for design in suite.multiverse.designs if suite.multiverse else {}:
+        readings = Readings(suite, design, next(iter(suite.profiles)))
+        for universe in readings.universes():
+            choice, _, option = universe.name.partition("=")
+            place = (*places[choice], option) if option else ("multiverse", "designs", design)
+            for cell in readings.cells(universe):
+                try:
+                    cell.settings()
+                except InputError as error:
+                    if place not in document.noted:
+                        document.add(place, f"{cell.model}: {error}", at_key=True)
+            if universe.kind == "default":
+                document.raise_problems()
 
 
 def _guilty(document: Document, place: Place, profile: str, message: str) -> Place:

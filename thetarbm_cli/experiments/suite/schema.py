@@ -2,33 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from thetarbm_cli.experiments.runs.settings import (
-    DataSettings,
-    Perturbation,
-    Profile,
-    RunSettings,
-    SVMSettings,
-    resolve,
-)
-
-if TYPE_CHECKING:
-    from thetarbm_cli.experiments.runs.record import RunRecord
 import itertools
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.settings import Protocol, Scalar, Scope
+from thetarbm_cli.errors import InputError, did_you_mean
+from thetarbm_cli.experiments.runs.settings import (
+    BASELINE,
+    CHANGED_DEFAULTS,
+    DataSettings,
+    Draws,
+    Features,
+    Overflow,
+    Perturbation,
+    Profile,
+    RunSettings,
+    Scalar,
+    Scope,
+    Sizes,
+    SVMSettings,
+    resolve,
+)
 from thetarbm_cli.experiments.suite_file import cell_name
-from thetarbm_cli.outcomes import MEASURES, TABLES
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, TABLES, VARIANTS, TableKind
 from thetarbm_cli.registry import DATASETS, MODELS, Registry, preset_names
 
-PERTURBATION_AXES = ("n", "p", "scope")
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.runs.record import RunRecord
+
+PERTURBATION_AXES = ("n", "p", "scope", "draws", "overflow")
+SVM_AXES = tuple(f"svm.{name}" for name in SVMSettings.model_fields)
+# Axes that say which images a run sees, and what they are called in its settings.
+DATA_AXES = {"train_on": "train_on", "source": "source", "data_seed": "seed"}
+# Axes of a run; all others are settings of the model.
+RUN_AXES = (*PERTURBATION_AXES, *SVM_AXES, "features", *DATA_AXES)
 
 
 @dataclass(frozen=True)
@@ -63,11 +75,17 @@ class Cell:
     published: dict[str, float]
     context: str
     on_request: bool
+    features: str = "probabilities"
 
     @property
     def tested_on(self) -> str:
         """The data set of its test images."""
         return DataSettings(**self.data).tested_on
+
+    @property
+    def compares_data(self) -> bool:
+        """Whether the source or the seed of the data is an axis: its runs then belong with those of other images."""
+        return "source" in self.at or "data_seed" in self.at
 
     def settings(self) -> RunSettings:
         """The settings of its runs, checked."""
@@ -78,54 +96,62 @@ class Cell:
             data=self.data,
             perturbation=self.perturbation,
             svm=self.svm,
+            features=self.features,
         )
 
     def fits(self, record: RunRecord, *, any_source: bool = False) -> bool:
         """Whether a record was made with the settings of this cell, whatever its seed, data and algorithm.
 
-        A record's settings leave out what is as by default, and its parameters are complete: so this needs no model.
-
-        Parameters
-        ----------
-        any_source : bool
-            Whether images of another source than the cell's will do.
+        With `any_source`, images of another source than the cell's will do. A record's settings leave out what is as in
+        the baseline, and its parameters are complete: so this needs no model.
         """
         settings = record.settings
-        if settings.model != self.model or settings.perturbation != self._perturbation():
-            return False
-        if settings.svm != SVMSettings(**self.svm):
-            return False
-        ignored = {"source"} if any_source else set()
-        if settings.data.model_dump(exclude=ignored) != DataSettings(**self.data).model_dump(exclude=ignored):
+        if settings.model != self.model or settings.features != self.features:
             return False
         # A control has no settings of learning, whatever the profile says of them.
         learns = "epochs" in record.parameters
-        return settings.parameters.keys() <= self.parameters.keys() and all(
-            record.parameters[name] == value if name in record.parameters else not learns
-            for name, value in self.parameters.items()
+        wanted = {**CHANGED_DEFAULTS.get(self.model, {}), **self.parameters}
+        found = {**BASELINE["parameters"], **record.parameters} if learns else record.parameters
+        if not settings.parameters.keys() <= wanted.keys() or not all(
+            found[name] == value if name in found else not learns for name, value in wanted.items()
+        ):
+            return False
+        data, svm, perturbation = self._sections
+        other = any_source and not self.compares_data
+        return (
+            all(value == getattr(data, name) for name, value in settings.data if not (other and name == "source"))
+            and settings.svm == svm
+            and settings.perturbation == perturbation
         )
 
     def unperturbed(self, cells: list[Cell]) -> Cell | None:
         """The cell of the same settings with orientations as they are estimated."""
-        same = (self.model, self.data, self.parameters, self.svm, None)
+        same = (self.model, self.data, self.parameters, self.svm, self.features, None)
         for cell in cells:
-            if (cell.model, cell.data, cell.parameters, cell.svm, cell.perturbation) == same:
+            if (cell.model, cell.data, cell.parameters, cell.svm, cell.features, cell.perturbation) == same:
                 return cell
         return None
 
-    def _perturbation(self) -> Perturbation | None:
-        return None if self.perturbation is None else Perturbation(**self.perturbation)
+    @cached_property
+    def _sections(self) -> tuple[DataSettings, SVMSettings, Perturbation | None]:
+        perturbation = None if self.perturbation is None else Perturbation(**self.perturbation)
+        return DataSettings(**self.data), SVMSettings(**self.svm), perturbation
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Offset = Annotated[float, Field(ge=0, lt=360)]
+# No hyphen: the files of a profile or a source end in one, as table1-quick.md.
+TableName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]*$", max_length=60)]
 if TYPE_CHECKING:
-    Table = str
     Measure = str
+    Column = str
+    Variant = str
 else:
-    Table = Literal[tuple(TABLES)]
+    # γ for further Δ is several values a run.
+    Column = Literal[tuple(name for name in MEASURES if name != "gamma_offset_train")]
+    Variant = Literal[tuple(VARIANTS)]
     Measure = Literal[tuple(dict.fromkeys(measure.asked_as for measure in MEASURES.values() if measure.asked_as))]
 
 
@@ -147,6 +173,7 @@ Model = Annotated[
     _known(MODELS),
     WithJsonSchema({"anyOf": [{"enum": list(MODELS.own)}, {"type": "string"}], "title": "Model"}),
 ]
+Table = Annotated[str, WithJsonSchema({"anyOf": [{"enum": list(TABLES)}, {"type": "string"}], "title": "Table"})]
 Dataset = Annotated[str, _known(DATASETS), WithJsonSchema({"enum": list(DATASETS.own), "type": "string"})]
 
 
@@ -164,35 +191,14 @@ class Paper(Part):
     year: int
 
 
-class Assumption(Part):
-    """An open point of the paper, the reading taken, and why."""
-
-    name: Name
-    reading: str = Field(min_length=1)
-    why: str = Field(min_length=1)
-
-
-class DataPart(Part):
+class DataPart(Sizes):
     """Which images runs see; what is not given is as in `defaults` and the profile."""
 
     train_on: Dataset | None = None
-    source: StrictStr | None = Field(default=None, description="generated, official or the path of a .npz file")
-    seed: StrictInt | None = Field(default=None, ge=0)
-    train: StrictInt | None = Field(default=None, ge=1)
-    valid: StrictInt | None = Field(default=None, ge=1)
-    test: StrictInt | None = Field(default=None, ge=1)
-    protocol: Protocol | None = Field(
-        default=None,
-        description="paper: train and test images; choice: train and validation images; final: train and validation "
-        "images to learn from, test images.",
+    source: StrictStr | None = Field(
+        default=None, description="generated, bilinear, official or the path of a .npz file"
     )
-
-
-class SVMPart(Part):
-    """The RBF-SVM that judges the features; what is not given is as in the paper."""
-
-    C: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    gamma: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    seed: StrictInt | None = Field(default=None, ge=0)
 
 
 class PerturbationPart(Part):
@@ -201,6 +207,71 @@ class PerturbationPart(Part):
     n: StrictInt | None = Field(default=None, ge=1)
     p: float | None = Field(default=None, gt=0, lt=1)
     scope: Scope | None = None
+    draws: Draws | None = None
+    overflow: Overflow | None = None
+
+
+class CountsPart(Part):
+    """Which of a run's recorded numbers count: these need no other run."""
+
+    variant: Variant | None = Field(default=None, description="The O-RBM's evaluation.")
+    gamma: Literal["mean", "ratio"] | None = Field(
+        default=None, description="γ as the mean over units, or as a ratio of sums."
+    )
+
+
+class Option(Part):
+    """One plausible reading of an open point: its settings, and why somebody would take it."""
+
+    why: str = Field(min_length=1)
+    taken: bool = Field(default=False, description="Whether it is the one that the suite takes.")
+    alone: bool = Field(default=False, description="Tried by itself, never together with other changes.")
+    parameters: dict[str, Scalar] = Field(default={}, description="Settings of the models that the choice concerns.")
+    data: DataPart = DataPart()
+    svm: SVMSettings = SVMSettings()
+    perturbation: PerturbationPart = PerturbationPart()
+    features: Features | None = None
+    counts: CountsPart = CountsPart()
+
+
+class Choice(Part):
+    """A question that the paper leaves open, with its answers; a universe has one of each choice."""
+
+    models: list[Model] = Field(default=[], description="The models that it concerns; without, all.")
+    options: dict[Name, Option] = Field(min_length=2)
+
+    @property
+    def taken(self) -> str:
+        """The option that the suite takes."""
+        return next(name for name, option in self.options.items() if option.taken)
+
+
+class Assumption(Part):
+    """An open point of the paper, the reading taken, why, and what else it could be."""
+
+    name: Name
+    reading: str = Field(min_length=1)
+    why: str = Field(min_length=1)
+    choices: dict[Name, Choice] = {}
+
+
+class Design(Part):
+    """Cells that are run in every universe, and the choices that make the universes."""
+
+    about: str = ""
+    cells: list[str] = Field(min_length=1, description="Experiments, cells or patterns of cells.")
+    choices: list[Name] = Field(min_length=1)
+    measures: list[Measure] = Field(default=[], description="Instead of those that the cells ask for.")
+    rare: dict[Model, Annotated[StrictInt, Field(ge=0)]] = Field(
+        default={}, description="In how many universes a model is trained that is too dear for all."
+    )
+
+
+class Multiverse(Part):
+    """What `thetarbm multiverse` goes through."""
+
+    excludes: list[dict[Name, Name]] = Field(default=[], description="Options by choice that make no sense together.")
+    designs: dict[Name, Design] = Field(min_length=1)
 
 
 class Published(Part):
@@ -210,6 +281,17 @@ class Published(Part):
     test_error_percent: Percent | None = None
     gamma_train: Share | None = None
     gamma_test: Share | None = None
+
+
+class OwnTable(Part):
+    """A table beside the paper's, which experiments name in their `tables`."""
+
+    title: str = Field(min_length=1)
+    layout: Literal["list", "sparsity"] = Field(
+        default="list", description="list: a row for each cell; sparsity: rows are models, columns sparsity targets."
+    )
+    measures: list[Column] = Field(default=[ERROR, GAMMA_TRAIN, GAMMA_TEST], min_length=1, description="Its columns.")
+    note: str = Field(default="", description="A sentence below it.")
 
 
 class Experiment(Part):
@@ -223,10 +305,15 @@ class Experiment(Part):
     data: DataPart = DataPart()
     parameters: dict[str, Scalar] = Field(default={}, description="Settings of the model, over all others.")
     perturbation: PerturbationPart | None = None
-    svm: SVMPart = SVMPart()
+    svm: SVMSettings = SVMSettings()
+    features: Features = Field(default="probabilities", description="What is measured of hidden units.")
     grid: dict[str, Annotated[list[Scalar], Field(min_length=1)]] = Field(
         default={},
-        description="Values of each axis: a setting of the model, train_on, or a perturbation's n, p, scope.",
+        description="Values of each axis: a setting of the model, train_on, source, data_seed, features, svm.C, "
+        "svm.gamma, svm.scaled, or a perturbation's n, p, scope, draws, overflow.",
+    )
+    readings: dict[Name, Name] = Field(
+        default={}, description="Options by choice, over its other settings; what the profile and the grid say stays."
     )
     measures: list[Measure] = Field(default=["error", "gamma"], min_length=1)
     offsets: list[Offset] = Field(
@@ -262,19 +349,34 @@ class Suite(Part):
     assumptions: list[Assumption] = []
     defaults: Defaults = Defaults()
     profiles: dict[Name, Profile] = Field(min_length=1)
+    multiverse: Multiverse | None = None
     theory: Theory | None = None
+    tables: dict[TableName, OwnTable] = Field(default={}, description="Tables of its own, by name.")
     experiments: list[Experiment] = Field(min_length=1)
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        """All choices by name, in the order of the file."""
+        return {name: choice for assumption in self.assumptions for name, choice in assumption.choices.items()}
+
+    @property
+    def table_kinds(self) -> dict[str, TableKind]:
+        """All tables by name: the paper's, and its own."""
+        own = self.tables.items()
+        return TABLES | {
+            name: TableKind(name, each.title, each.layout, tuple(each.measures), note=each.note) for name, each in own
+        }
 
     def profile(self, name: str) -> Profile:
         """A profile by its name."""
         if name not in self.profiles:
-            raise InputError(f"the suite has no profile {name!r}: choose one of {', '.join(self.profiles)}")
+            raise InputError(f"the suite has no profile {name!r}: {did_you_mean(name, self.profiles)}")
         return self.profiles[name]
 
     def cells(self, profile: str = "paper", source: str | None = None, *, in_tables: bool = False) -> list[Cell]:
         """All cells of a profile, or those that tables show, in the order of the file.
 
-        `source` replaces the source of the images.
+        `source` replaces the source of the images, but where it is an axis.
         """
         self.profile(profile)
         return [
@@ -290,15 +392,15 @@ class Suite(Part):
             **self.defaults.data.model_dump(exclude_unset=True),
             **size.data.model_dump(exclude_unset=True),
             **experiment.data.model_dump(exclude_unset=True),
-            **({"train_on": at["train_on"]} if "train_on" in at else {}),
             **({"source": source} if source else {}),
+            **{name: at[axis] for axis, name in DATA_AXES.items() if axis in at},
         }
         perturbation = None
         if experiment.perturbation is not None:
             given = experiment.perturbation.model_dump(exclude_unset=True)
             perturbation = {**given, **{axis: at[axis] for axis in PERTURBATION_AXES if axis in at}}
         published = next((each for each in experiment.published if each.at == at), Published())
-        return Cell(
+        cell = Cell(
             name=cell_name(experiment.name, at),
             profile=profile,
             experiment=experiment.name,
@@ -308,13 +410,17 @@ class Suite(Part):
             data=data,
             parameters={
                 **self.defaults.parameters,
-                **_preset(experiment),
+                **MODELS[experiment.model].preset(experiment.preset),
                 **size.parameters,
                 **experiment.parameters,
-                **{axis: at[axis] for axis in at if axis not in (*PERTURBATION_AXES, "train_on")},
+                **{axis: at[axis] for axis in at if axis not in RUN_AXES},
             },
             perturbation=perturbation,
-            svm=experiment.svm.model_dump(exclude_none=True),
+            svm={
+                **experiment.svm.model_dump(exclude_unset=True),
+                **{axis.removeprefix("svm."): at[axis] for axis in SVM_AXES if axis in at},
+            },
+            features=at.get("features", experiment.features),
             measures=tuple(experiment.measures),
             offsets=tuple(experiment.offsets),
             tables=tuple(experiment.tables),
@@ -324,7 +430,28 @@ class Suite(Part):
             context=experiment.context,
             on_request=experiment.on_request,
         )
+        options = options_for(experiment.model, self.choices, experiment.readings)
+        return lay_over(cell, options, {**size.parameters, **at})
 
 
-def _preset(experiment: Experiment) -> dict[str, Any]:
-    return MODELS[experiment.model].preset(experiment.preset)
+def options_for(model: str, choices: Mapping[str, Choice], taken: Mapping[str, str]) -> list[Option]:
+    """The options, named by choice, that concern a model."""
+    return [
+        choices[name].options[option]
+        for name, option in taken.items()
+        if not choices[name].models or model in choices[name].models
+    ]
+
+
+def lay_over(cell: Cell, options: Sequence[Option], kept: Mapping[str, Any]) -> Cell:
+    """The cell with the settings of options, but for values of parameters that are kept."""
+    parameters, data, svm, features = dict(cell.parameters), dict(cell.data), dict(cell.svm), cell.features
+    perturbation = None if cell.perturbation is None else dict(cell.perturbation)
+    for option in options:
+        parameters |= {name: kept.get(name, value) for name, value in option.parameters.items()}
+        data |= option.data.model_dump(exclude_unset=True)
+        svm |= option.svm.model_dump(exclude_unset=True)
+        if perturbation is not None:
+            perturbation |= option.perturbation.model_dump(exclude_none=True)
+        features = option.features or features
+    return replace(cell, parameters=parameters, data=data, svm=svm, perturbation=perturbation, features=features)

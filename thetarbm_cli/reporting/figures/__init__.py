@@ -20,10 +20,16 @@ class FigureEntry(Entry):
 
     Attributes
     ----------
-    needs : what it is drawn from, beside records: also weights of models, or prepared images alone
+    needs : what it is drawn from: records alone, also weights of models, prepared images alone, or the runs of
+        ``thetarbm multiverse``
     """
 
-    needs: Literal["records", "weights", "images"] = "records"
+    needs: Literal["records", "weights", "images", "universes"] = "records"
+
+    @property
+    def is_chart(self) -> bool:
+        """Whether it shows lines and marks, not images."""
+        return self.needs in ("records", "universes")
 
 
 FIGURES = Registry(
@@ -32,24 +38,27 @@ FIGURES = Registry(
         "filters-theta",
         f"{_HERE}.learned:draw_theta_filters",
         "Filters of the θ-RBM (Fig. 2 of the paper)",
-        "Rows are hidden units, the most active ones on training images or those asked for; columns are slices W_s. "
-        "Along a row, filters are rotated versions of each other. A row has one scale, on which 0 is white.",
+        "Rows are hidden units, columns are slices W_s. Of the third of the units that is most active on training "
+        "images, those are shown that differ most from one another, or those asked for. Along a row, filters are "
+        "rotated versions of each other. A row has one scale, on which 0 is white.",
         needs="weights",
     ),
     FigureEntry(
         "filters",
         f"{_HERE}.learned:draw_filters",
         "Filters of each model",
-        "The most active units of each model on training images, or those asked for; of the θ-RBM, their filters for "
-        "images of orientation 0°. Each filter has a scale of its own, on which 0 is white.",
+        "Of the third of a model's units that is most active on training images, those that differ most from one "
+        "another, or those asked for; of the θ-RBM, their filters for images of orientation 0°. Each filter has a "
+        "scale of its own, on which 0 is white.",
         needs="weights",
     ),
     FigureEntry(
         "learning-curves",
         f"{_HERE}.measured:draw_learning_curves",
         "Learning curves",
-        "Reconstruction error and mean activation of the hidden units over the epochs, mean over seeds, with a band "
-        "from the lowest to the highest. Each model is measured on its own standardised inputs.",
+        "Reconstruction error (log scale) and mean activation of the hidden units over the epochs, mean over seeds. "
+        "The band is ten standard deviations over seeds to either side: one alone is thinner than the line. Each "
+        "model is measured on its own standardised inputs.",
     ),
     FigureEntry(
         "gamma-units",
@@ -62,14 +71,15 @@ FIGURES = Registry(
         "table-1",
         f"{_HERE}.measured:draw_table_1",
         "Table 1: test error of an RBF-SVM on mnist-rot",
-        "Filled: ours, mean and standard deviation over seeds; hollow: the paper's. Vertical lines: the controls, "
-        "an RBF-SVM on pixels.",
+        "Blue: ours, mean and standard deviation over seeds; orange: the paper's. Vertical lines: the controls, an "
+        "RBF-SVM on pixels.",
     ),
     FigureEntry(
         "table-2",
         f"{_HERE}.measured:draw_table_2",
         "Table 2: γ-score on mnist-rot",
-        "Filled: ours, mean and standard deviation over seeds; hollow: the paper's.",
+        "Blue: ours, mean and standard deviation over seeds; orange: the paper's. Where no value lies, the scale is "
+        "broken; both parts have the same units per centimetre.",
     ),
     FigureEntry(
         "table-3",
@@ -90,21 +100,21 @@ FIGURES = Registry(
         f"{_HERE}.measured:draw_gamma_offset",
         "γ against the offset Δ",
         "γ on training images under the rotations φ_s + Δ. After a step of the support set (9 rotations: 40°) the "
-        "rotations are those of 0° again.",
+        "rotations are those of 0° again. Where no value lies, the scale is broken.",
     ),
     FigureEntry(
         "floor",
         f"{_HERE}.measured:draw_floor",
         "Error and γ against the standardisation floor",
         "A pixel whose standard deviation is at most the floor is centred and not divided by it. At 0, only constant "
-        "pixels are.",
+        "pixels are. Hollow marks are of one seed.",
     ),
     FigureEntry(
         "orientation-estimators",
         f"{_HERE}.measured:draw_estimators",
         "Error and γ by the estimator of the orientation",
         "The θ-RBM with several ways to estimate the dominant orientation; the one marked as taken is that of the "
-        "tables.",
+        "tables. Hollow marks are of one seed.",
     ),
     FigureEntry(
         "reconstructions",
@@ -118,8 +128,8 @@ FIGURES = Registry(
         "samples",
         f"{_HERE}.learned:draw_samples",
         "Samples",
-        "One Gibbs chain of each model from random hidden states, of the θ-RBM at orientation 0°: the mean of the "
-        "visible units after so many steps.",
+        "Gibbs chains of each model from random hidden states, of the θ-RBM at orientation 0°: the mean of the visible "
+        "units after 10 and after 1000 steps.",
         needs="weights",
     ),
     FigureEntry(
@@ -129,6 +139,45 @@ FIGURES = Registry(
         "The first test image of some classes, rotated by every angle of the support set, with the dominant "
         "orientation that is estimated. Solid arrows rotate with most of their row, dashed ones do not.",
         needs="images",
+    ),
+    FigureEntry(
+        "making",
+        f"{_HERE}.images:draw_making",
+        "The making of mnist-rot",
+        "Digits of MNIST, and the same rotated as in the official mnist-rot (source generated) and bilinearly (source "
+        "bilinear). Digits and angles are those of known rows of the official test images.",
+        needs="images",
+    ),
+    FigureEntry(
+        "universes-error",
+        f"{_HERE}.universes:draw_errors",
+        "Readings: the θ-RBM's test error against each rival's",
+        "A universe is one option of every choice that the paper leaves open. Above, the difference in each universe, "
+        "sorted, the mean over sparsity targets; below, the options of the choices that move it most, a stroke for "
+        "each universe that has them.",
+        needs="universes",
+    ),
+    FigureEntry(
+        "universes-gamma",
+        f"{_HERE}.universes:draw_gammas",
+        "Readings: the θ-RBM's γ against each rival's",
+        "As before, for γ on test images.",
+        needs="universes",
+    ),
+    FigureEntry(
+        "universes-influence",
+        f"{_HERE}.universes:draw_influence",
+        "Readings: what moves each number",
+        "Share of the variance over sampled universes that each choice explains by itself, the mean over sparsity "
+        "targets; shares below 5 % are not written. Grey: the choice does not concern the model.",
+        needs="universes",
+    ),
+    FigureEntry(
+        "universes-clouds",
+        f"{_HERE}.universes:draw_clouds",
+        "Readings: error and γ of every universe",
+        "Small marks: universes; filled: the options as the suite takes them; hollow: the paper's numbers.",
+        needs="universes",
     ),
 )
 

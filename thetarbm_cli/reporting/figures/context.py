@@ -14,7 +14,6 @@ from thetarbm_cli.outcomes import variants_of
 from thetarbm_cli.reporting.frame import Numbers, Source, collect
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.runs.images import RunData
     from thetarbm_cli.experiments.runs.store import RunContext
 
 logger = logging.getLogger("thetarbm")
@@ -29,7 +28,7 @@ class FigureContext:
     source : the source that was asked for, or None for the suite's
     numbers : the records of every cell of the profile, for one source of images
     units : hidden units whose filters are shown; empty for the most active ones
-    loaded : images that a figure has asked for, kept for the next one
+    loaded : images and universes that a figure has asked for, kept for the next one
     """
 
     suite: Suite
@@ -38,7 +37,7 @@ class FigureContext:
     source: str | None
     numbers: Numbers
     units: tuple[int, ...] = ()
-    loaded: dict[Any, RunData] = field(default_factory=dict, repr=False, compare=False)
+    loaded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def suffix(self) -> str:
@@ -54,10 +53,6 @@ class FigureContext:
             if "sparsity" in cell.at:
                 first.setdefault(cell.experiment, cell)
         return list(first.values())
-
-    def run_command(self, cells: Sequence[Cell]) -> str:
-        """Build the command that makes cells of this profile and source."""
-        return self.numbers.run_command(cells, self.source)
 
 
 def figure_context(
@@ -124,17 +119,6 @@ class FigureMissing(ThetaRBMError):  # noqa: N818  the name says what it is
 
 
 @dataclass(frozen=True)
-class Missing:
-    """Something that a figure lacks, and the command that makes it."""
-
-    what: str
-    command: str
-
-    def __str__(self) -> str:
-        return f"missing: {self.what}; {self.command} makes it"
-
-
-@dataclass(frozen=True)
 class Drawing:
     """A figure before it becomes a file.
 
@@ -142,13 +126,13 @@ class Drawing:
     ----------
     figure : matplotlib.figure.Figure
     cells : cells of the suite that it lacks the numbers of
-    missing : anything else that it lacks
+    missing : anything else that it lacks, with the commands that make it
     recorded : whether it shows what the records were measured with: all weights, and none that were made again here
     """
 
     figure: Any
     cells: tuple[Cell, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[str, ...] = ()
     recorded: bool = True
 
 
@@ -156,7 +140,7 @@ def missing_lines(context: FigureContext, drawings: Iterable[Drawing]) -> list[s
     """Say what some figures lack, once each, with the commands that make it: cells by experiment, then the rest."""
     held = list(drawings)
     cells = list({cell.name: cell for drawing in held for cell in drawing.cells}.values())
-    others = [str(each) for drawing in held for each in drawing.missing]
+    others = [line for drawing in held for line in drawing.missing]
     return list(dict.fromkeys([*context.numbers.missing_lines(cells, context.source), *others]))
 
 
@@ -164,5 +148,5 @@ def nothing_measured(context: FigureContext, cells: Sequence[Cell], what: str) -
     """Explain why a figure has nothing to show: the suite has no such cell, or none of them is measured."""
     if not cells:
         return FigureMissing(f"the suite has no experiment with {what}")
-    command = context.run_command(cells)
+    command = context.numbers.run_command(cells, context.source)
     return FigureMissing(f"no run with {what} is recorded in {context.run_context.store.folder}; {command} makes it")

@@ -31,6 +31,8 @@ ARROWS: dict[str, dict[str, Any]] = {
     FOLLOWS: {"color": SKY, "linestyle": "-"},
     STRAYS: {"color": ORANGE, "linestyle": (0, (1.5, 1))},
 }
+# Known rows of the official mnist-rot's test images: the digit's index in MNIST, and its angle in degrees.
+OFFICIAL_ROWS = ((26641, 302.0083), (54480, 198.4356), (5412, 161.1541), (65178, 298.5952), (40518, 102.1708))
 # The preview: at most so many tiles of about so many dots.
 PREVIEW_ROWS, PREVIEW_COLUMNS, PREVIEW_DOTS, PREVIEW_DPI = 8, 12, 84, 100
 PREVIEW_FIELD = "preview_sha256"
@@ -105,6 +107,23 @@ def draw_orientations(context: FigureContext) -> Drawing:
         show_arrow(axes, row, column, side, 360 * int(found[row, column]) / rotations, **style)
     marks = [Line2D([], [], **style) for style in ARROWS.values()]
     figure.legend(marks, ARROWS.keys(), loc="outside lower center", ncols=2)
+    return Drawing(figure)
+
+
+def draw_making(context: FigureContext) -> Drawing:
+    """Show digits as they are in MNIST (first row), rotated as in the official mnist-rot, and bilinearly."""
+    from thetarbm_cli.data.recipes import as_unit_floats
+    from thetarbm_cli.data.rotated_digits import BILINEAR, GAUSSIAN, rotate_exactly
+    from thetarbm_cli.data.sources.mnist import load_mnist
+
+    sources, degrees = zip(*OFFICIAL_ROWS, strict=True)
+    digits, angles = load_mnist()[0][np.array(sources, dtype=np.intp)], np.array(degrees)
+    rows = [digits, *(rotate_exactly(digits, angles, kernel) for kernel in (GAUSSIAN, BILINEAR))]
+    figure = new_figure(PAGE, (PAGE - 0.9) / len(sources) * len(rows) + 0.3, pictures=True)
+    names = ["MNIST", "as official", "bilinear"]
+    show_tiles(
+        figure.subplots(), np.stack([as_unit_floats(row) for row in rows]), IMAGES, names, [f"{x:.1f}°" for x in angles]
+    )
     return Drawing(figure)
 
 

@@ -6,9 +6,10 @@ what is missing is named with the command that makes it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.models.theta import ThetaRBM
 from thetarbm_cli.outcomes import DEFAULT, variants_of
-from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, FigureMissing, Missing, nothing_measured
+from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, FigureMissing, nothing_measured
 from thetarbm_cli.reporting.figures.images import FILTERS, IMAGES, check_prepared, first_of_classes, show_tiles
 from thetarbm_cli.reporting.figures.style import PAGE, new_figure
 
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 # Training images on which units are ranked by their mean activation.
 RANKED_ON = 2000
 UNITS = 8
-SHEET_ROWS, SHEET_COLUMNS, SHEETS_IN_A_ROW = 5, 5, 4
+SHEET_ROWS, SHEET_COLUMNS, SHEETS_IN_A_ROW = 4, 6, 2
 CLASSES = 10
-STEPS = (1, 3, 10, 30, 100, 300, 1000)
+CHAINS, STEPS = 10, (10, 1000)
 # Inches that the names of the rows take.
 NAMES = 0.9
 
@@ -58,24 +59,10 @@ class Fitted:
         return self.cell.label + dict(variants_of(self.cell.model))[DEFAULT]
 
 
-@dataclass(frozen=True)
-class FittedModels:
-    """The models that are there, and what the others lack."""
-
-    models: list[Fitted]
-    cells: tuple[Cell, ...]
-    missing: tuple[Missing, ...]
-
-    @property
-    def recorded(self) -> bool:
-        """Whether all models are there as they were recorded."""
-        return not self.missing and all(each.recorded for each in self.models)
-
-
 def draw_theta_filters(context: FigureContext) -> Drawing:
     """Show filters W_s of some units: a row for each unit, a column for each rotation φ_s."""
     cells = [cell for cell in context.model_cells() if cell.model == "theta"][:1]
-    (fitted,) = _fitted_models(context, cells).models
+    ((fitted,), _) = _fitted_models(context, cells)
     assert isinstance(fitted.model, ThetaRBM)
     units = _chosen_units(context, fitted, UNITS)
     # (units, S, V); a unit has one scale over all its rotations.
@@ -91,48 +78,45 @@ def draw_theta_filters(context: FigureContext) -> Drawing:
 
 def draw_filters(context: FigureContext) -> Drawing:
     """Show a sheet of filters of each model; of the θ-RBM, those for images of the orientation 0°."""
-    fitted = _fitted_models(context, context.model_cells())
-    lines = -(-len(fitted.models) // SHEETS_IN_A_ROW)
-    figure = new_figure(PAGE, (PAGE - 0.6) / SHEETS_IN_A_ROW * lines + 0.2, pictures=True)
+    fitted, lacking = _fitted_models(context, context.model_cells())
+    lines = -(-len(fitted) // SHEETS_IN_A_ROW)
+    height = (PAGE - 0.6) / SHEETS_IN_A_ROW * SHEET_ROWS / SHEET_COLUMNS + 0.2
+    figure = new_figure(PAGE, height * lines, pictures=True)
     panels = figure.subplots(lines, SHEETS_IN_A_ROW, squeeze=False)
-    for axes, each in zip(panels.flat, fitted.models, strict=False):
+    for axes, each in zip(panels.flat, fitted, strict=False):
         shades = show_tiles(axes, _sheet(context, each), FILTERS)
         axes.set_title(each.cell.label)
-    for axes in panels.flat[len(fitted.models) :]:
+    for axes in panels.flat[len(fitted) :]:
         axes.set_axis_off()
     figure.colorbar(shades, ax=panels, label="weight / largest", ticks=[-1, 0, 1], pad=0.01)
-    return Drawing(figure, fitted.cells, fitted.missing, fitted.recorded)
+    return Drawing(figure, **lacking)
 
 
 def draw_reconstructions(context: FigureContext) -> Drawing:
     """Show the first test image of each class, and under it what each model makes of it in one pass up and down."""
-    fitted = _fitted_models(context, context.model_cells())
-    shown, classes = first_of_classes(*_load_data(context, fitted.models[0].record).test(), CLASSES)
-    tiles = np.stack([shown, *(each.model.reconstruct(shown) for each in fitted.models)])
+    fitted, lacking = _fitted_models(context, context.model_cells())
+    shown, classes = first_of_classes(*_load_data(context, fitted[0].record).test(), CLASSES)
+    tiles = np.stack([shown, *(each.model.reconstruct(shown) for each in fitted)])
     figure = new_figure(PAGE, (PAGE - NAMES) / len(shown) * len(tiles) + 0.2, pictures=True)
-    names = ["test image", *(each.label for each in fitted.models)]
+    names = ["test image", *(each.label for each in fitted)]
     show_tiles(figure.subplots(), tiles, IMAGES, names, classes)
-    return Drawing(figure, fitted.cells, fitted.missing, fitted.recorded)
+    return Drawing(figure, **lacking)
 
 
 def draw_samples(context: FigureContext) -> Drawing:
-    """Show one Gibbs chain of each model after 1, 3, … steps, from random hidden states."""
-    fitted = _fitted_models(context, context.model_cells())
-    # A chain is drawn from its seed alone: a longer one passes through the shorter ones.
-    tiles = np.stack(
-        [
-            np.concatenate([each.model.sample(1, gibbs_steps=steps, random_state=0) for steps in STEPS])
-            for each in fitted.models
-        ]
-    )
-    figure = new_figure(PAGE, (PAGE - NAMES) / len(STEPS) * len(tiles) + 0.2, pictures=True)
-    names = [f"{steps} step{'' if steps == 1 else 's'}" for steps in STEPS]
-    show_tiles(figure.subplots(), tiles, IMAGES, [each.label for each in fitted.models], names)
-    return Drawing(figure, fitted.cells, fitted.missing, fitted.recorded)
+    """Show Gibbs chains of each model from random hidden states, after few steps and after many."""
+    fitted, lacking = _fitted_models(context, context.model_cells())
+    # Chains are drawn from their seed alone: a longer one passes through the shorter one.
+    rows = [(each, steps) for each in fitted for steps in STEPS]
+    tiles = np.stack([each.model.sample(CHAINS, gibbs_steps=steps, random_state=0) for each, steps in rows])
+    figure = new_figure(PAGE, (PAGE - NAMES) / CHAINS * len(tiles) + 0.2, pictures=True)
+    names = [f"{each.label},\n{steps} steps" for each, steps in rows]
+    show_tiles(figure.subplots(), tiles, IMAGES, names, [f"chain {number + 1}" for number in range(CHAINS)])
+    return Drawing(figure, **lacking)
 
 
-def _fitted_models(context: FigureContext, cells: Sequence[Cell]) -> FittedModels:
-    """Load the model of each cell, of the first seed that has weights here.
+def _fitted_models(context: FigureContext, cells: Sequence[Cell]) -> tuple[list[Fitted], dict[str, Any]]:
+    """Load the model of each cell, of the first seed that has weights here; what a `Drawing` of them lacks.
 
     Raises
     ------
@@ -159,8 +143,11 @@ def _fitted_models(context: FigureContext, cells: Sequence[Cell]) -> FittedModel
         raise FigureMissing(
             f"there are no weights of {runs} in {context.run_context.store.folder}; {commands} makes them"
         )
-    missing = (Missing(f"the weights of {record.run}", retrain_command(record)) for record in without_weights)
-    return FittedModels(models, tuple(without_record), tuple(missing))
+    missing = tuple(
+        f"missing: the weights of {record.run}; {retrain_command(record)} makes it" for record in without_weights
+    )
+    as_recorded = not missing and all(each.recorded for each in models)
+    return models, {"cells": tuple(without_record), "missing": missing, "recorded": as_recorded}
 
 
 def _load_model(context: FigureContext, cell: Cell, record: RunRecord) -> Fitted | None:
@@ -182,11 +169,15 @@ def _load_data(context: FigureContext, record: RunRecord) -> RunData:
             context.loaded[key] = recorded.load_run_data(context.run_context, record)
         except ThetaRBMError as error:
             raise FigureMissing(str(error)) from error
-    return context.loaded[key]
+    data: RunData = context.loaded[key]
+    return data
 
 
 def _chosen_units(context: FigureContext, fitted: Fitted, count: int) -> NDArray[np.int64]:
-    """Take the units that were asked for, or those with the highest mean activation on training images.
+    """Take the units that were asked for, or different ones of the third that is most active on training images.
+
+    Filters are compared by their spectra, for which it does not matter where in the image they are. The most active
+    unit comes first, then always the one that differs most from all before it.
 
     Raises
     ------
@@ -201,13 +192,28 @@ def _chosen_units(context: FigureContext, fitted: Fitted, count: int) -> NDArray
         return np.array(context.units)
     images, _ = _load_data(context, fitted.record).train()
     activity = fitted.model.transform(images[:RANKED_ON]).mean(axis=0)
-    return np.argsort(-activity, kind="stable")[:count]
+    active = np.argsort(-activity, kind="stable")[: max(count, hidden // 3)]
+    filters = _matrix(fitted)[active]
+    side = math.isqrt(filters.shape[1])
+    spectra = np.abs(np.fft.rfft2(filters.reshape(-1, side, side))).reshape(len(active), -1)
+    spectra /= np.linalg.norm(spectra, axis=1, keepdims=True).clip(min=1e-12)
+    chosen, apart = [0], np.full(len(active), np.inf)
+    while len(chosen) < min(count, len(active)):
+        apart = np.minimum(apart, np.linalg.norm(spectra - spectra[chosen[-1]], axis=1))
+        chosen.append(int(apart.argmax()))
+    return active[chosen]
+
+
+def _matrix(fitted: Fitted) -> NDArray[np.float32]:
+    """Filters of a model, (H, V); of several slices those for images of the orientation 0°."""
+    weights: NDArray[np.float32] = fitted.model.weights_
+    return weights if weights.ndim == 2 else np.asarray(weights[0])
 
 
 def _sheet(context: FigureContext, fitted: Fitted) -> NDArray[np.float32]:
     """Lay the chosen units' filters in rows, (rows, columns, V), each on a scale of its own; empty places are 0."""
     units = _chosen_units(context, fitted, SHEET_ROWS * SHEET_COLUMNS)
-    weights = fitted.model.weights_ if fitted.model.weights_.ndim == 2 else fitted.model.weights_[0]
+    weights = _matrix(fitted)
     rows = -(-len(units) // SHEET_COLUMNS)
     sheet = np.zeros((rows * SHEET_COLUMNS, weights.shape[1]), dtype=np.float32)
     sheet[: len(units)] = _scaled(weights[units])

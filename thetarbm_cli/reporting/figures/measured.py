@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.experiments.runs.record import MeasuredPart
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, NOT_ALIGNED
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, NOT_ALIGNED
 from thetarbm_cli.reporting.figures.context import (
     Drawing,
     Evaluation,
@@ -25,6 +25,7 @@ from thetarbm_cli.reporting.figures.style import (
     COLUMN,
     FAINT,
     GREY,
+    LOOKS,
     OURS,
     PAGE,
     PAPERS,
@@ -36,14 +37,20 @@ from thetarbm_cli.reporting.figures.style import (
     look_of,
     new_figure,
 )
+from thetarbm_cli.reporting.frame import Value
 
 HISTORY = {
-    "reconstruction_error": "reconstruction error\n(squared, per pixel)",
+    "reconstruction_error": "reconstruction error\n(squared, log scale)",
     "mean_activation": "mean activation",
 }
 # Size of the support set unless a cell says otherwise.
 ROTATIONS = 9
 BINS = 44
+# Standard deviations over seeds that the bands of learning curves show.
+BAND = 10
+# A scale is broken where more than this share of it would be empty.
+EMPTY = 0.4
+ONE_SEED = ", one seed"
 # How far from the middle of a row its marks lie.
 APART = 0.16
 CONTROL_LINES = ((0, (4, 2)), (0, (1, 1.5)), (0, (4, 2, 1, 2)))
@@ -62,6 +69,8 @@ ESTIMATOR = "orientation_"
 
 def draw_learning_curves(context: FigureContext) -> Drawing:
     """Draw reconstruction error and mean activation over the epochs: a column for each sparsity target."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
     cells = [cell for cell in context.numbers.in_table("1") if "sparsity" in cell.at]
     histories = {cell.name: history for cell in cells if (history := _history(context, cell)) is not None}
     if not histories:
@@ -73,6 +82,9 @@ def draw_learning_curves(context: FigureContext) -> Drawing:
         panels[0, column].set_title(f"sparsity target {target:g}")
         panels[1, column].set_xlabel("epoch")
         panels[1, column].locator_params(axis="x", integer=True)
+        if any(history["std"].notna().all() for each in histories.values() for history in each.values()):
+            label = f"± {BAND} standard deviations over seeds"
+            panels[0, column].fill_between([], [], color=GREY, alpha=0.25, label=label)
         panels[1, column].axhline(target, color=GREY, linewidth=1, linestyle=(0, (1, 1.5)), label="sparsity target")
         for cell in cells:
             if cell.at["sparsity"] == target and cell.name in histories:
@@ -80,41 +92,38 @@ def draw_learning_curves(context: FigureContext) -> Drawing:
                     _curve(axes, cell, histories[cell.name][measure])
     for axes, name in zip(panels[:, 0], HISTORY.values(), strict=True):
         axes.set_ylabel(name)
-    # A TI-RBM starts a hundred times above where it ends.
-    _logarithmic(panels[0, 0])
+    panels[0, 0].set_yscale("log")
+    panels[0, 0].yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+    panels[0, 0].yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    panels[0, 0].yaxis.set_minor_formatter(NullFormatter())
     panels[1, 0].set_ylim(bottom=0)
-    legend_below(figure, panels.flat)
+    legend_below(figure, [*panels[1], *panels[0]])
     return Drawing(figure, tuple(cell for cell in cells if cell.name not in histories))
 
 
 def _history(context: FigureContext, cell: Cell) -> dict[str, pd.DataFrame] | None:
-    """Give mean, lowest and highest value over the seeds by epoch, for epochs that all seeds have; by measure."""
+    """Give mean and standard deviation over the seeds by epoch, for epochs that all seeds have; by measure."""
     held = [record.history for record in context.numbers.records.get(cell.name, []) if record.history]
     if not held:
         return None
     epochs = pd.concat([pd.DataFrame(history) for history in held]).groupby("epoch")
     complete = epochs.size() == len(held)
-    return {measure: epochs[measure].agg(["mean", "min", "max"])[complete] for measure in HISTORY}
+    return {measure: epochs[measure].agg(["mean", "std"])[complete] for measure in HISTORY}
 
 
 def _curve(axes: Any, cell: Cell, values: pd.DataFrame) -> None:
-    """Draw the mean over seeds, and a band from the lowest to the highest."""
+    """Draw the mean over seeds, and a band of several standard deviations: one alone is thinner than the line."""
     look = look_of(cell.model)
-    every = max(len(values) // 6, 1)
-    style = {"color": look.colour, "ls": look.line, "markevery": every, "label": cell.label}
-    axes.plot(values.index, values["mean"], look.marker, **style)
-    if not values["min"].equals(values["max"]):
-        axes.fill_between(values.index, values["min"], values["max"], color=look.colour, alpha=0.2, linewidth=0)
-
-
-def _logarithmic(axes: Any) -> None:
-    """Make an axis logarithmic with ticks at 1, 2, 5, 10, …, written as plain numbers."""
-    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
-
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_locator(NullLocator())
+    mean, reach = values["mean"], BAND * values["std"]
+    every = max(len(values) // 5, 1)
+    # Marks of several models lie apart along the curve, and a solid line is wide enough to be seen under another.
+    first = list(LOOKS).index(cell.model) if cell.model in LOOKS else 0
+    line = {"linewidth": 2.6, "alpha": 0.5} if look.line == "-" else {"linewidth": 1.1}
+    axes.plot(mean.index, mean, color=look.colour, ls=look.line, **line)
+    axes.plot(mean.index, mean, look.marker, color=look.colour, markevery=(first, every), label=cell.label)
+    if reach.notna().all():
+        band = axes.fill_between(mean.index, mean - reach, mean + reach, color=look.colour, alpha=0.25, linewidth=0)
+        band.set_gid(f"band-{cell.model}")
 
 
 def draw_gamma_offset(context: FigureContext) -> Drawing:
@@ -127,23 +136,39 @@ def draw_gamma_offset(context: FigureContext) -> Drawing:
     shown = [each for each in evaluations(cells) if (each.cell.name, each.variant) in means.index]
     if not shown:
         raise nothing_measured(context, cells, "γ for several offsets Δ")
-    figure = new_figure(COLUMN, 2.9)
-    axes = figure.subplots()
-    for each in shown:
-        values = means[each.cell.name, each.variant]
+    curves = [means[each.cell.name, each.variant] for each in shown]
+    parts = _without_gap(np.concatenate(curves))[::-1]
+    figure = new_figure(COLUMN, 1.2 + 1.6 * len(parts))
+    heights = [high - low for low, high in parts]
+    panels = list(figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    for each, values in zip(shown, curves, strict=True):
         if 0.0 in values.index:
-            values = pd.concat(
-                [values, pd.Series({360 / each.cell.parameters.get("rotations", ROTATIONS): values[0.0]})]
-            )
+            step = 360 / each.cell.parameters.get("rotations", ROTATIONS)
+            values = pd.concat([values, pd.Series({step: values[0.0]})])
         look = look_of(each.cell.model)
         fill = "white" if each.variant == NOT_ALIGNED else look.colour
-        axes.plot(values.index, values, look.marker, color=look.colour, ls=look.line, mfc=fill, label=each.label)
-    axes.set_xlabel("offset Δ of the rotations in degrees")
-    axes.set_ylabel("γ-score on training images")
-    axes.margins(y=0.1)
-    axes.set_ylim(bottom=0)
-    legend_below(figure, [axes])
+        for axes in panels:
+            axes.plot(values.index, values, look.marker, color=look.colour, ls=look.line, mfc=fill, label=each.label)
+    for axes, ends, height in zip(panels, parts, heights, strict=True):
+        axes.set_ylim(*ends)
+        axes.locator_params(axis="y", nbins=max(2, round(8 * height / sum(heights))))
+    panels[-1].set_xlabel("offset Δ of the rotations in degrees")
+    figure.supylabel("γ-score on training images", fontsize=8)
+    legend_below(figure, panels)
     return Drawing(figure, _unseen(cells, shown))
+
+
+def _without_gap(values: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Find the ends of a scale for values; it has two parts where more than `EMPTY` of it would be a gap."""
+    held = np.sort(values[np.isfinite(values)])
+    low, high = held[0], held[-1]
+    gaps = np.diff(held)
+    pad = 0.02 if high == low else 0.06 * (high - low)
+    if len(gaps) and gaps.max() > EMPTY * (high - low) > 0:
+        place = int(gaps.argmax())
+        pad = 0.1 * (high - low - gaps.max()) or 0.02
+        return [(low - pad, held[place] + pad), (held[place + 1] - pad, high + pad)]
+    return [(low - pad, high + pad)]
 
 
 def draw_gamma_units(context: FigureContext) -> Drawing:
@@ -195,70 +220,104 @@ def _unseen(cells: Iterable[Cell], shown: Iterable[Evaluation]) -> tuple[Cell, .
 def draw_table_1(context: FigureContext) -> Drawing:
     """Draw test errors as dots: a panel for each sparsity target, a row for each model, the controls as lines."""
     cells = context.numbers.in_table("1")
-    figure, panels = _dot_plot(context, "1", ((ERROR, "", ("o", -APART), ("D", APART)),))
-    controls = [cell for cell in cells if "sparsity" not in cell.at]
+    means = {
+        cell.label: mean
+        for cell in cells
+        if "sparsity" not in cell.at and (mean := context.numbers.value(cell, ERROR).mean) is not None
+    }
+    figure, panels = _dot_plot(context, "1", ((ERROR, "", "o", "D"),), also=means.values())
     for axes in panels:
-        for number, cell in enumerate(controls):
-            mean = context.numbers.value(cell, ERROR).mean
-            if mean is not None:
-                line = CONTROL_LINES[number % len(CONTROL_LINES)]
-                axes.axvline(mean, color=GREY, linestyle=line, linewidth=1, label=f"{cell.label}, {mean:.2f} %")
-        axes.set_xlabel("test error in %")
-    legend_below(figure, panels, first=("ours",))
+        for number, (label, mean) in enumerate(means.items()):
+            line = CONTROL_LINES[number % len(CONTROL_LINES)]
+            if axes.get_xlim()[0] <= mean <= axes.get_xlim()[1]:
+                axes.axvline(mean, color=GREY, linestyle=line, linewidth=1, label=f"{label}, {mean:.2f} %")
+    legend_below(figure, panels, first=("ours", f"ours{ONE_SEED}", "the paper's"))
     return Drawing(figure, _unmeasured(context, cells, ERROR))
 
 
 def draw_table_2(context: FigureContext) -> Drawing:
     """Draw γ-scores as dots: as Table 1, with a mark for training images and one for test images."""
-    marks = (
-        (GAMMA_TRAIN, ", train", ("o", -APART), ("o", -APART)),
-        (GAMMA_TEST, ", test", ("s", APART), ("s", APART)),
-    )
+    marks = ((GAMMA_TRAIN, ", train", "o", "o"), (GAMMA_TEST, ", test", "s", "s"))
     figure, panels = _dot_plot(context, "2", marks)
-    for axes in panels:
-        axes.set_xlabel("γ-score")
-    panels[0].set_xlim(left=0)
     legend_below(figure, panels, first=("ours, train", "ours, test"))
     return Drawing(figure, _unmeasured(context, context.numbers.in_table("2"), GAMMA_TRAIN, GAMMA_TEST))
 
 
 def _dot_plot(
-    context: FigureContext, table: str, marks: Sequence[tuple[str, str, tuple[str, float], tuple[str, float]]]
+    context: FigureContext, table: str, marks: Sequence[tuple[str, str, str, str]], also: Iterable[float] = ()
 ) -> tuple[Any, list[Any]]:
     """Draw dots over models (rows) and sparsity targets (panels): ours with the deviation over seeds, and the paper's.
 
+    Where the scale would be mostly empty it is broken, and each target has two panels of the same scale.
+
     Parameters
     ----------
-    marks : a measure, what its labels end with, and for ours and the paper's each a mark and its place in the row
+    marks : a measure, what its labels end with, and the marks of ours and of the paper's
+    also : further values that have to be on the scale
     """
     cells = context.numbers.in_table(table)
     if len(_unmeasured(context, cells, *(measure for measure, *_ in marks))) == len(cells):
         raise nothing_measured(context, cells, f"the numbers of Table {table}")
     shown = [each for each in evaluations(cells) if "sparsity" in each.cell.at]
     labels = {(each.cell.experiment, each.variant): each.label for each in shown}
-    rows = list(labels)
     targets = list(dict.fromkeys(each.cell.at["sparsity"] for each in shown))
     if not targets:
         raise FigureMissing(f"no experiment in Table {table} has a grid of sparsity targets, which are its panels")
-    figure = new_figure(PAGE, 1.15 + 0.32 * len(rows))
-    panels = list(figure.subplots(1, len(targets), sharex=True, sharey=True, squeeze=False)[0])
-    for axes, target in zip(panels, targets, strict=True):
-        axes.set_title(f"sparsity {target:g}")
-        axes.set_yticks(range(len(rows)), labels.values())
+    values = [
+        (each, number, context.numbers.value(each.cell, measure, each.variant))
+        for each in shown
+        for number, (measure, *_) in enumerate(marks)
+    ]
+    ends = [number for *_, value in values for number in (*value.values, value.published) if number is not None]
+    parts = _without_gap(np.array([*ends, *also]))
+    figure = new_figure(PAGE, 1.15 + 0.32 * len(labels))
+    widths = [high - low for low, high in parts] * len(targets)
+    panels = list(figure.subplots(1, len(widths), sharey=True, squeeze=False, width_ratios=widths)[0])
+    for number, axes in enumerate(panels):
+        axes.set_xlim(*parts[number % len(parts)])
+        axes.set_yticks(range(len(labels)), labels.values())
         axes.tick_params(axis="y", length=0)
-    panels[0].set_ylim(len(rows) - 0.5, -0.5)
-    for each in shown:
-        axes = panels[targets.index(each.cell.at["sparsity"])]
-        row = rows.index((each.cell.experiment, each.variant))
-        for measure, ending, (marker, place), (papers_marker, papers_place) in marks:
-            value = context.numbers.value(each.cell, measure, each.variant)
-            if value.mean is not None:
-                style = {"fmt": marker, "color": OURS, "capsize": 2, "elinewidth": 1, "label": f"ours{ending}"}
-                axes.errorbar(value.mean, row + place, xerr=value.deviation, **style)
-            if value.published is not None:
-                style = {"mfc": "none", "color": PAPERS, "markersize": 6, "label": f"the paper's{ending}"}
-                axes.plot(value.published, row + papers_place, papers_marker, **style)
+        ticks = round(5 * len(targets) * widths[number] / sum(widths))
+        # A narrow panel has room for one number.
+        axes.locator_params(axis="x", nbins=max(1, ticks), min_n_ticks=min(2, max(1, ticks)))
+        if number % len(parts) == len(parts) - 1:
+            axes.set_title(f"sparsity {targets[number // len(parts)]:g}")
+            axes.set_xlabel(MEASURES[marks[0][0]].with_unit if len(marks) == 1 else "γ-score")
+        else:
+            _break(axes, panels[number + 1])
+    panels[0].set_ylim(len(labels) - 0.5, -0.5)
+    places = APART * np.linspace(-1, 1, 2 if len(marks) == 1 else len(marks))
+    for each, number, value in values:
+        _, ending, marker, papers_marker = marks[number]
+        row = list(labels).index((each.cell.experiment, each.variant))
+        first = len(parts) * targets.index(each.cell.at["sparsity"])
+        for axes, (low, high) in zip(panels[first : first + len(parts)], parts, strict=True):
+            if value.mean is not None and low <= value.mean <= high:
+                _ours(axes, row + places[number], value, marker, OURS, f"ours{ending}")
+            if value.published is not None and low <= value.published <= high:
+                style = {"mfc": "none", "color": PAPERS, "markersize": 4.5, "markeredgewidth": 0.9}
+                place = row + places[-1 if len(marks) == 1 else number]
+                axes.plot(value.published, place, papers_marker, label=f"the paper's{ending}", zorder=2, **style)
     return figure, panels
+
+
+def _ours(axes: Any, place: float, value: Value, marker: str, colour: str, label: str, *, upright: bool = True) -> None:
+    """Draw a mean with the deviation over seeds, to the right or `upright` in a row; one seed is a white mark."""
+    style: dict[str, Any] = {"fmt": marker, "color": colour, "capsize": 2, "elinewidth": 1, "zorder": 3, "label": label}
+    if len(value.values) == 1:
+        style |= {"mfc": "white", "label": f"{label}{ONE_SEED}"}
+    if upright:
+        axes.errorbar(value.mean, place, xerr=value.deviation, **style)
+    else:
+        axes.errorbar(place, value.mean, yerr=value.deviation, **style)
+
+
+def _break(left: Any, right: Any) -> None:
+    """Show that a scale goes on in the next panel: no line between them, and a slanted stroke at each end."""
+    style = {"marker": [(-0.6, -1), (0.6, 1)], "markersize": 6, "linestyle": "none", "color": "black", "clip_on": False}
+    left.plot(1, 0, transform=left.transAxes, **style)
+    right.plot(0, 0, transform=right.transAxes, **style)
+    right.spines.left.set_visible(False)
 
 
 def _unmeasured(context: FigureContext, cells: Iterable[Cell], *measures: str) -> tuple[Cell, ...]:
@@ -289,7 +348,7 @@ def draw_table_3(context: FigureContext) -> Drawing:
     for axes, (title, digits) in zip(panels, (("ours", 2), ("the paper's", 1)), strict=True):
         grid = errors.assign(error=both[title]).pivot(index="n", columns="p", values="error")
         texts = [[_error_text(error, digits, limits.get(title)) for error in line] for line in grid.to_numpy()]
-        shades = _heat_map(axes, grid.to_numpy(), texts, np.nanmin(both), np.nanmax(both))
+        shades = heat_map(axes, grid.to_numpy(), texts, np.nanmin(both), np.nanmax(both))
         axes.set_title(title)
         axes.set_xticks(range(len(grid.columns)), [f"{p:g}" for p in grid.columns])
         axes.set_yticks(range(len(grid)), grid.index)
@@ -320,7 +379,7 @@ def draw_confusion(context: FigureContext) -> Drawing:
     panels = figure.subplots(lines, columns, squeeze=False)
     for axes, (each, share), error in zip(panels.flat, shares, errors, strict=False):
         texts = [[f"{number:.0f}" if number >= LEAST_WRITTEN else "" for number in line] for line in share.to_numpy()]
-        shades = _heat_map(axes, error, texts, 0.0, high)
+        shades = heat_map(axes, error, texts, 0.0, high)
         axes.set_title(each.label)
         axes.set_xticks(range(len(share)), share.columns)
         axes.set_yticks(range(len(share)), share.index)
@@ -343,7 +402,7 @@ def _confusion(context: FigureContext, each: Evaluation) -> pd.DataFrame | None:
     return pd.DataFrame(100 * total / np.maximum(total.sum(axis=1, keepdims=True), 1), index=classes, columns=classes)
 
 
-def _heat_map(axes: Any, grid: NDArray[np.float64], texts: list[list[str]], low: float, high: float) -> Any:
+def heat_map(axes: Any, grid: NDArray[np.float64], texts: list[list[str]], low: float, high: float) -> Any:
     """Shade a grid, grey where it has no number, and write texts into it, white on dark and black on light."""
     axes.grid(False)
     axes.set_facecolor(FAINT)
@@ -373,10 +432,7 @@ def draw_floor(context: FigureContext) -> Drawing:
     shown = _at_least_two(context, cells, "another standardisation floor")
     figure = new_figure(COLUMN, 3.6)
     panels = figure.subplots(2, 1, sharex=True)
-    _ablation(panels, context, shown, upright=False)
-    for axes, (name, _) in zip(panels, ABLATION_PANELS, strict=True):
-        axes.set_ylabel(name)
-    legend_below(figure, panels, first=(TEST, TRAIN))
+    _ablation(figure, panels, context, shown, upright=False)
     panels[1].set_xticks(range(len(shown)), [f"{cell.at['floor']:g}" for cell in shown])
     panels[1].set_xlabel("standardisation floor\n(standard deviation of a pixel; not to scale)")
     return Drawing(figure, _unmeasured(context, cells, ERROR))
@@ -392,11 +448,7 @@ def draw_estimators(context: FigureContext) -> Drawing:
     shown = _at_least_two(context, cells, "another estimator of the orientation")
     figure = new_figure(PAGE, 1.2 + 0.22 * len(shown))
     panels = figure.subplots(1, 2, sharey=True)
-    _ablation(panels, context, shown, upright=True)
-    for axes, (name, _) in zip(panels, ABLATION_PANELS, strict=True):
-        axes.set_xlabel(name)
-        axes.tick_params(axis="y", length=0)
-    legend_below(figure, panels, first=(TEST, TRAIN))
+    _ablation(figure, panels, context, shown, upright=True)
     # The runs of the reading taken are those of a table.
     records = context.numbers.records
     taken = {record.run for cell in context.numbers.in_table("1") for record in records.get(cell.name, [])}
@@ -419,7 +471,7 @@ def _at_least_two(context: FigureContext, cells: Sequence[Cell], what: str) -> l
     return [cell for cell in cells if cell not in absent]
 
 
-def _ablation(panels: Iterable[Any], context: FigureContext, cells: Sequence[Cell], *, upright: bool) -> None:
+def _ablation(figure: Any, panels: Any, context: FigureContext, cells: Sequence[Cell], *, upright: bool) -> None:
     """Draw measures of cells in their order, with the deviation over seeds, and a line at the paper's value.
 
     Parameters
@@ -432,21 +484,19 @@ def _ablation(panels: Iterable[Any], context: FigureContext, cells: Sequence[Cel
         for cell in context.numbers.in_table("1")
         if (cell.model, cell.parameters.get("sparsity")) == (first.model, first.parameters.get("sparsity"))
     ]
-    for axes, (_, measures) in zip(panels, ABLATION_PANELS, strict=True):
+    for axes, (name, measures) in zip(panels, ABLATION_PANELS, strict=True):
+        (axes.set_xlabel if upright else axes.set_ylabel)(name)
+        if upright:
+            axes.tick_params(axis="y", length=0)
         for measure, label, marker, colour in measures:
             values = {place: context.numbers.value(cell, measure) for place, cell in enumerate(cells)}
             held = {place: value for place, value in values.items() if value.mean is not None}
-            if not held:
-                continue
-            places, means = list(held), [value.mean for value in held.values()]
-            spread = [value.deviation or 0.0 for value in held.values()]
-            bars = spread if any(spread) else None
-            style = {"color": colour, "label": label, "capsize": 2, "elinewidth": 1}
-            if upright:
-                axes.errorbar(means, places, xerr=bars, fmt=marker, **style)
-            else:
-                axes.errorbar(places, means, yerr=bars, fmt=f"{marker}-", **style)
+            if not upright:
+                axes.plot(list(held), [value.mean for value in held.values()], color=colour)
+            for place, value in held.items():
+                _ours(axes, place, value, marker, colour, label, upright=upright)
         published = next((cell.published[measures[0][0]] for cell in same if measures[0][0] in cell.published), None)
         if published is not None:
             line = axes.axvline if upright else axes.axhline
             line(published, color=PAPERS, linewidth=1, linestyle=(0, (4, 2)), label="the paper's, test")
+    legend_below(figure, panels, first=(TEST, f"{TEST}{ONE_SEED}", TRAIN, f"{TRAIN}{ONE_SEED}"))

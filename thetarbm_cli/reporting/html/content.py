@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from thetarbm_cli.experiments.execution.theory import load_theory
-from thetarbm_cli.experiments.runs.evaluation import is_measured
+from thetarbm_cli.experiments.runs.missing import is_measured
 from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -18,11 +18,12 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import find_suite
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import MEASURES, variants_of
-from thetarbm_cli.outputs import MissingPart
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES, variants_of
+from thetarbm_cli.outputs import ListedRun, MissingPart
 from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.html.pictures import Picture
-from thetarbm_cli.reporting.render import MISSING
+from thetarbm_cli.reporting.listing import list_runs
+from thetarbm_cli.reporting.multiverse import Analysis, find_universes
 from thetarbm_cli.reporting.tables import Entry, Report, Row, Table, assemble
 
 MINUS = "\N{MINUS SIGN}"
@@ -38,6 +39,8 @@ class Content:
     suite_text : the file of the suite, letter by letter
     report : tables and verdicts for each source of images
     failed : records of runs that failed
+    others : runs of this version that no suite asked for
+    universes : what the runs of ``thetarbm multiverse`` say, if there are any
     """
 
     suite: Suite
@@ -45,6 +48,8 @@ class Content:
     profile: str
     report: Report
     failed: list[RunRecord]
+    others: list[RunRecord]
+    universes: Analysis | None = None
 
     @property
     def records(self) -> list[RunRecord]:
@@ -52,6 +57,12 @@ class Content:
         cells = (records for numbers in self.report.numbers for records in numbers.records.values())
         used = {record.run: record for records in cells for record in records}
         return [used[run] for run in sorted(used)]
+
+    @property
+    def made_by_hand(self) -> list[ListedRun]:
+        """Runs that stand in no cell, as ``thetarbm list`` has them."""
+        used = {record.run for record in self.records}
+        return list_runs((record for record in self.others if record.run not in used), sort="model")
 
 
 def gather(results: Path, suite_path: Path | None, profile: str, source: str | None = None) -> Content:
@@ -63,13 +74,47 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
         Show images of this source alone; else every source that has records is shown.
     """
     suite = load_suite(suite_path, check_settings=False)
-    records = RunStore(results).load_all()
+    store = RunStore(results)
+    records = store.load_all()
     if source is not None:
         records = [record for record in records if record.data["test"]["source"] == Path(source).name]
-    report = assemble(profile, suite.cells(profile, source), records, load_theory(results))
-    failed = [record for record in records if record.state == "failed" and record.algorithm == ALGORITHM]
+    kinds = list(suite.table_kinds.values())
+    report = assemble(profile, suite.cells(profile, source), records, load_theory(results), kinds)
+    current = [record for record in records if record.algorithm == ALGORITHM]
+    failed = [record for record in current if record.state == "failed"]
+    own = set(store.own_identifiers())
+    others = [record for record in current if not record.cells and record.run in own]
     text = find_suite(suite_path).read_text(encoding="utf-8")
-    return Content(suite, text, profile, report, failed)
+    return Content(suite, text, profile, report, failed, others, find_universes(suite, results))
+
+
+def universe_models(analysis: Analysis) -> dict[str, str]:
+    """Find the first cell of each model, by the model's label."""
+    first: dict[str, str] = {}
+    for cell in analysis.readings.base:
+        first.setdefault(cell.label, cell.name)
+    return first
+
+
+def universe_rows(analysis: Analysis) -> list[dict[str, Any]]:
+    """List the recorded universes, the default first: name, options, those not as the suite takes them, distance.
+
+    The numbers are error and γ of each model of `universe_models`, at its first sparsity target.
+    """
+    found = analysis.frame.set_index(["universe", "cell", "column"])["value"].to_dict()
+    columns = [(cell, measure) for cell in universe_models(analysis).values() for measure in (ERROR, GAMMA_TEST)]
+    default = analysis.readings.default.options
+    group = "all" if analysis.nearest("all") else "common"
+    return [
+        {
+            "name": name,
+            "options": options,
+            "changed": [f"{choice} {option}" for choice, option in options.items() if option != default[choice]],
+            "distance": analysis.distance(name, group),
+            "numbers": [found.get((name, *column)) for column in columns],
+        }
+        for name, options in ((each.universe.name, each.universe.options) for each in analysis.recorded)
+    ]
 
 
 @dataclass(frozen=True)
@@ -97,23 +142,19 @@ class Number:
 
 def number_of(numbers: Numbers, value: Value, name: str) -> Number:
     """Write a value as the page shows it, with the runs that it is the mean of."""
-    digits = MEASURES[value.measure].digits
+    measure = MEASURES[value.measure]
     difference = None if value.mean is None or value.published is None else value.mean - value.published
     return Number(
         name=name,
         value=value,
-        measure=measure_words(value),
-        text=MISSING if value.mean is None else f"{value.mean:.{digits}f}",
-        deviation="" if value.deviation is None else f"{value.deviation:.{digits}f}",
+        # Of the O-RBM also on which images.
+        measure=measure.with_unit + dict(variants_of(value.cell.model))[value.variant],
+        text=measure.text(value.mean),
+        deviation="" if value.deviation is None else measure.text(value.deviation),
         difference=difference,
-        difference_text="" if difference is None else signed(difference, digits),
+        difference_text="" if difference is None else signed(difference, measure.digits),
         runs=[(record.seed, record.run, f"{number:.10g}") for record, number in numbers.runs_of(value)],
     )
-
-
-def measure_words(value: Value) -> str:
-    """Say what was measured; of the O-RBM also on which images."""
-    return MEASURES[value.measure].with_unit + dict(variants_of(value.cell.model))[value.variant]
 
 
 def signed(number: float, digits: int) -> str:
@@ -122,17 +163,6 @@ def signed(number: float, digits: int) -> str:
     if not text.strip("0."):
         return text
     return f"{MINUS if number < 0 else '+'}{text}"
-
-
-def every_value(numbers: Numbers) -> list[Value]:
-    """List all that was or should be measured, cell by cell in the order of the suite."""
-    return [
-        numbers.value(cell, measure.name, variant)
-        for cell in numbers.cells
-        for variant in sorted(variant for variant, _ in variants_of(cell.model))
-        for measure in MEASURES.values()
-        if measure.asked_as in cell.measures
-    ]
 
 
 def published_text(entry: Entry, row: Row, table: Table) -> str:
@@ -146,13 +176,9 @@ def published_text(entry: Entry, row: Row, table: Table) -> str:
 
 def about_table(table: Table) -> str:
     """Say what is in the cells of a table."""
-    several = any(value.deviation is not None for value in table.values)
-    words = ["Mean ± standard deviation over seeds" if several else "Mean", f" ({table.seeds})"]
-    if any(value.published is not None for value in table.values):
-        words.append("; below it the paper's value and the difference, ours minus the paper's")
-    if any(entry.best for row in table.rows for entry in row.entries if entry):
-        words.append("; bold is the best of a column")
-    return "".join(words) + "."
+    best = any(entry.best for row in table.rows for entry in row.entries if entry)
+    below = "; below it the paper's value and the difference, ours minus the paper's" if table.has_published else ""
+    return f"{table.spread}{below}{'; bold is the best of a column' if best else ''}."
 
 
 @dataclass(frozen=True)
@@ -186,7 +212,7 @@ def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
         records = [
             record
             for record in numbers.records.get(cell.name, [])
-            if is_measured(record.metrics, "gamma" in cell.measures, cell.offsets)
+            if is_measured(record.metrics, cell.measures, cell.offsets)
         ]
         failures = [
             f"seed {record.seed}: {record.error}"
@@ -198,7 +224,8 @@ def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
         words += ["--seeds", str(seeds)] if seeds > cell.seeds and cell.most_seeds is None else []
         words += ["--force", cell.name] if records else []
         seconds = statistics.fmean(sum(record.timings.values()) for record in records) if records else None
-        command = command_line("run", *words, profile=cell.profile, source=numbers.source_option())
+        source = None if cell.compares_data else numbers.source_option()
+        command = command_line("run", *words, profile=cell.profile, source=source)
         table.append(Rerun(cell, [record.run for record in records], seconds, failures, command))
     return table
 
@@ -231,13 +258,14 @@ def environments(records: Sequence[RunRecord]) -> list[RunEnvironment]:
     return [
         RunEnvironment(
             [(name, _words(_ordered(value))) for name, value in group[0].environment.items() if name != REVISION],
-            _revisions(group),
+            revisions(group),
         )
         for _, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
 
 
-def _revisions(records: list[RunRecord]) -> list[tuple[str, list[str]]]:
+def revisions(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
+    """List the revisions of the code with the ids of their runs, those with the most runs first."""
     found: dict[str, list[str]] = {}
     for record in records:
         git = record.environment.get(REVISION) or {}

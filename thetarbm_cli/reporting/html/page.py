@@ -12,8 +12,11 @@ from dataclasses import dataclass, field
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 import thetarbm_cli
+from thetarbm_cli.followup import command_line
+from thetarbm_cli.outcomes import MEASURES, variants_of
 from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
 from thetarbm_cli.reporting.frame import Numbers, Source, Value
 from thetarbm_cli.reporting.html.content import (
@@ -22,10 +25,12 @@ from thetarbm_cli.reporting.html.content import (
     Rerun,
     about_table,
     environments,
-    every_value,
     number_of,
     published_text,
     reruns,
+    revisions,
+    universe_models,
+    universe_rows,
 )
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.tables import Table
@@ -70,17 +75,37 @@ class Part:
         counted = Counter(verdict.verdict for verdict in self.verdicts)
         return [(word, counted[word]) for word in words]
 
+    @property
+    def drawn_before(self) -> dict[str, list[str]]:
+        """Titles of the figures that were drawn before, by the reason why they cannot be drawn now."""
+        found: dict[str, list[str]] = {}
+        for picture in self.pictures:
+            if picture.drawn_before:
+                found.setdefault("; ".join(picture.missing), []).append(picture.title)
+        return found
+
     def number(self, value: Value) -> Number:
         """Write a value as the page shows it, under a new name."""
         return number_of(self.numbers, value, f"{self.name}-{next(self._names)}")
 
     def every_number(self) -> list[Number]:
-        """List all that was or should be measured."""
-        return [self.number(value) for value in every_value(self.numbers)]
+        """List all that was or should be measured, cell by cell in the order of the suite."""
+        return [
+            self.number(self.numbers.value(cell, measure.name, variant))
+            for cell in self.numbers.cells
+            for variant in sorted(variant for variant, _ in variants_of(cell.model))
+            for measure in MEASURES.values()
+            if measure.asked_as in cell.measures
+        ]
 
 
-def render_page(content: Content, pictures: Sequence[Picture]) -> str:
-    """Write the whole page; the same content gives the same text."""
+def render_page(content: Content, pictures: Sequence[Picture], written: str = "") -> str:
+    """Write the whole page; the same content gives the same text.
+
+    Parameters
+    ----------
+    written : the date that it shows
+    """
     style, script = _asset("report.css"), _asset("report.js")
     templates = Environment(
         loader=PackageLoader(PACKAGE),
@@ -90,8 +115,8 @@ def render_page(content: Content, pictures: Sequence[Picture]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters |= {"words_of": words_of, "about_table": about_table}
-    templates.globals["published_text"] = published_text
+    templates.filters |= {"words_of": words_of, "about_table": about_table, "prose": prose}
+    templates.globals |= {"published_text": published_text, "command_line": command_line}
     report = content.report
     parts = [
         Part(
@@ -113,7 +138,14 @@ def render_page(content: Content, pictures: Sequence[Picture]) -> str:
         suite=content.suite,
         suite_text=content.suite_text,
         profile=content.profile,
+        written=written,
         records=content.records,
+        revisions=revisions(content.records),
+        made_by_hand=content.made_by_hand,
+        universes=content.universes,
+        shares={} if content.universes is None else {each.claim: each for each in content.universes.claims()},
+        universe_models=universe_models,
+        universe_rows=universe_rows,
         parts=parts,
         environments=environments(content.records),
         signs=SIGNS,
@@ -126,6 +158,22 @@ def policy(style: str, script: str) -> str:
     return (
         f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"
+    )
+
+
+def prose(text: str) -> Markup:
+    """Escape a sentence, with words in backticks as code and the index of a symbol, as in W_s, below the line."""
+    return Markup("").join(
+        Markup("<code>{}</code>").format(piece) if is_code % 2 else _symbols(piece)
+        for is_code, piece in enumerate(re.split("`([^`]+)`", text))
+    )
+
+
+def _symbols(text: str) -> Markup:
+    """Escape a text; every other part of it, split at its symbols, is an index."""
+    parts = re.split(r"(?<=\b[A-ZΑ-Ωα-ω])_([A-Za-z0-9α-ω])\b", text)
+    return Markup("").join(
+        Markup("<sub>{}</sub>").format(part) if is_index % 2 else escape(part) for is_index, part in enumerate(parts)
     )
 
 

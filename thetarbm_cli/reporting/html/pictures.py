@@ -64,6 +64,8 @@ class Picture:
     Attributes
     ----------
     image : None if it cannot be shown
+    is_chart : whether it is of lines and marks, whose colours may be turned for a dark page, not of images
+    drawn_before : whether it is a file of ``thetarbm figures``, as it cannot be drawn now
     missing : what it lacks, or why it cannot be drawn, with the commands that help
     command : draws it as a file
     """
@@ -73,6 +75,8 @@ class Picture:
     title: str
     caption: str
     image: Image | None
+    is_chart: bool
+    drawn_before: bool
     missing: list[str]
     command: str
 
@@ -84,27 +88,37 @@ def draw_pictures(
     pictures: list[Picture] = []
     left = LARGEST_TOTAL
     total = len(content.report.verdicts) * len(FIGURES.names)
-    for numbers, _ in content.report.verdicts:
+    for place, (numbers, _) in enumerate(content.report.verdicts):
         source = numbers.source_option()
-        context = FigureContext(content.suite, run_context, content.profile, source, numbers)
+        universes = {} if content.universes is None else {"universes": content.universes}
+        context = FigureContext(content.suite, run_context, content.profile, source, numbers, loaded=universes)
         for figure in FIGURES:
-            image, missing = _image(figure.name, context)
+            # Universes have sources of their own: they are shown once, if there are any.
+            if figure.needs == "universes" and (place or not universes):
+                total -= 1
+                continue
+            image, missing, before = _image(figure.name, context)
             size = 0 if image is None else len(image.content)
             if size > min(LARGEST_FIGURE, left):
                 image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
             left -= size
             command = command_line("figures", figure.name, profile=content.profile, source=source)
-            pictures.append(Picture(figure.name, numbers.source, figure.label, figure.about, image, missing, command))
+            is_chart = figure.is_chart
+            pictures.append(
+                Picture(
+                    figure.name, numbers.source, figure.label, figure.about, image, is_chart, before, missing, command
+                )
+            )
             if progress is not None:
                 progress(len(pictures), total)
     return pictures
 
 
-def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str]]:
-    """Draw a figure, or read it from the results folder where it cannot be drawn; and say what it lacks."""
+def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str], bool]:
+    """Draw a figure, or read it from the results folder where it cannot be drawn; what it lacks, and which it was."""
     try:
         drawing = make(name, context)
-        return _encode(name, drawing), missing_lines(context, [drawing])
+        return _encode(name, drawing), missing_lines(context, [drawing]), False
     except ThetaRBMError as error:
         reason = str(error)
     except Exception as error:  # noqa: BLE001  what is wrong with one figure must not cost the page
@@ -113,7 +127,7 @@ def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str]]:
     # A clone has the figures of the paper's profile, but no weights to draw them from.
     path = context.run_context.store.folder.parent / "figures" / f"{name}{context.suffix}.png"
     image = _read(path)
-    return image, [reason] if image is None else [f"drawn before, from {path.name}: {reason}"]
+    return image, [reason], image is not None
 
 
 def _encode(name: str, drawing: Drawing) -> Image:

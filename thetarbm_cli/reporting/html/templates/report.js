@@ -54,6 +54,20 @@
     }));
   }
 
+  // Rows that have the chosen options.
+  for (const filter of document.querySelectorAll(".filter")) {
+    const rows = Array.from(filter.parentElement.querySelectorAll("tbody tr"));
+    const chosen = Array.from(filter.querySelectorAll("select"));
+    filter.hidden = false;
+    filter.addEventListener("change", () => {
+      for (const row of rows) {
+        const options = row.dataset.options.split(" ");
+        row.hidden = !chosen.every((select) => select.value === "" || options.includes(select.value));
+      }
+      say(`${rows.filter((row) => !row.hidden).length} of ${rows.length} universes.`);
+    });
+  }
+
   // The runs behind a number, under the pointer, by focus or by touch; Escape hides them.
   const tip = document.getElementById("tip");
   let owner = null, leaving = 0;
@@ -97,6 +111,7 @@
         if (wider) box.setAttribute(name, value);
         else box.removeAttribute(name);
       }
+      box.classList.toggle("wider", box.scrollWidth > box.clientWidth);
     }
   };
   reach();

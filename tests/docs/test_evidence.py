@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scripts.evidence import CELLS, Evidence
+from tests.experiments.suites import record_for
+from tests.reporting.numbers import SUITE
+from thetarbm_cli.experiments.execution.theory import TheoryRecord
+from thetarbm_cli.experiments.runs.record import CheckPart, MetricsPart, RunRecord
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.reporting.frame import collect
+
+SHIPPED = {cell.name: cell for cell in SUITE.cells("paper")}
+
+
+def evidence(*records: RunRecord, theory: TheoryRecord | None = None) -> Evidence:
+    return Evidence(collect(list(SHIPPED.values()), records), theory)
+
+
+def measured(cell: Cell | str, seed: int = 0, **changes: Any) -> RunRecord:
+    record = record_for(
+        SHIPPED[cell] if isinstance(cell, str) else cell,
+        seed,
+        test_error_percent=10.0 + seed,
+        gamma_train=0.25,
+        gamma_test=0.5,
+    )
+    if "metrics" in changes:
+        changes["metrics"] = MetricsPart.model_validate(changes["metrics"])
+    return record.model_copy(update=changes)
+
+
+def rows(text: str) -> list[list[str]]:
+    """Words of the lines of a table, without its head."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[word.strip() for word in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_every_name_belongs_to_an_assumption() -> None:
+    assert set(CELLS) <= {assumption.name for assumption in SUITE.assumptions}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_are_in_the_suite_and_without_records_the_command_is_told(name: str) -> None:
+    text = evidence().of(name)
+    if name == "data":
+        assert text == "All records are of one source, generated."
+        return
+    assert text.startswith("No records yet: `thetarbm run ")
+    for experiment in text.partition("thetarbm run ")[2].partition("`")[0].split():
+        assert any(cell.experiment == experiment for cell in SHIPPED.values())
+
+
+def test_only_cells_with_runs_have_a_line_with_mean_deviation_and_published_value() -> None:
+    history = [{"epoch": 1.0, "reconstruction_error": 1.0, "mean_activation": 0.125}]
+    records = [measured("theta-full", seed, history=history) for seed in (0, 1)]
+    (row,) = rows(evidence(*records).of("tensor"))
+    assert row == ["`theta-full`", "10.50 ± 0.71", "0.5000 ± 0.0000", "0.125", "2"]
+    both = rows(evidence(*records, measured("theta/sparsity=0.3")).of("tensor"))
+    assert both[0] == ["`theta/sparsity=0.3`", "10.00 (10.31)", "0.5000 (0.9062)", "—", "1"]
+    assert both[1] == row
+
+
+def test_each_source_of_images_speaks_for_itself() -> None:
+    cell = SHIPPED["theta/sparsity=0.3"]
+    records = [record_for(cell, source=source, test_error_percent=10.0) for source in ("official", "generated")]
+    text = evidence(*records).of("data")
+    assert [line for line in text.splitlines() if line.startswith("On ")] == [
+        f"On mnist-rot generated (sha256 {'a' * 12}…):",
+        f"On mnist-rot official (sha256 {'b' * 12}…):",
+    ]
+
+
+def test_runs_that_are_in_several_cells_count_once_where_runs_are_counted() -> None:
+    def scored(seed: int, mean: float, ratio: float, dead: int) -> RunRecord:
+        score = {"mean": mean, "ratio_of_sums": ratio, "dead_units": dead}
+        return measured("theta/sparsity=0.3", seed, metrics={"gamma": {"offset": 20.0, "train": score, "test": score}})
+
+    known = evidence(scored(0, 0.5, 0.51, 0), scored(1, 0.5, 0.47, 3))
+    assert len(known.numbers[0].records) > 1
+    assert "Over 4 γ-scores the two ways differ by 0.0200 on average, by 0.0300 at most." in known.of("gamma-mean")
+    assert "2 of 4 γ-scores leave out dead units, 3 at most." in known.of("dead-units")
+    assert "None of 2 γ-scores leaves out a unit." in evidence(scored(0, 0.5, 0.5, 0)).of("dead-units")
+
+
+def test_spread_names_the_cell() -> None:
+    text = evidence(*(measured("rbm/sparsity=0.2", seed) for seed in (0, 1, 2))).of("seeds")
+    assert "error in % 1.00 (`rbm/sparsity=0.2`), γ test 0.0000" in text
+
+
+def test_grid_searches_stand_beside_the_papers_pair() -> None:
+    metrics = {
+        "svm": {"test_error_percent": 10.5},
+        "grid_search": {
+            "C": 3.0,
+            "gamma": 0.04,
+            "validation_error_percent": 9.0,
+            "test_error_percent": 9.75,
+            "grid": [],
+        },
+    }
+    record = measured("theta/sparsity=0.3", metrics=metrics)
+    assert rows(evidence(record).of("kernel-width")) == [[f"`{record.run}`", "3", "0.04", "9.75", "10.50"]]
+    assert "--grid-search" in evidence(measured("theta/sparsity=0.3")).of("kernel-width")
+
+
+def test_checks_of_the_mathematics_stand_by_kind_of_rotation() -> None:
+    checks = [
+        {"name": name, "rotation": rotation, "value": value, "tolerance": 0.0, "exact": exact, "passed": True}
+        for name, rotation, value, exact in (
+            ("Lemma 1", "permutation", 0.0, True),
+            ("Lemma 1", "bilinear", 0.0123, False),
+            ("Theorem 1", "bilinear", 0.25, False),
+        )
+    ]
+    theory = TheoryRecord(algorithm=ALGORITHM, rotations=9, size=28, checks=[CheckPart(**check) for check in checks])
+    found = rows(evidence(theory=theory).of("rotation-operator"))
+    assert found == [["Lemma 1", "0", "0.012"], ["Theorem 1", "—", "0.25"]]
+    assert evidence().of("rotation-operator") == "No record: `thetarbm run theory` makes it."
+
+
+def test_a_reading_that_no_run_compares_has_no_evidence() -> None:
+    assert evidence().of("biases") == ""

@@ -1,0 +1,97 @@
+"""The multiply-adds of training that a model states, against those that its products do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from thetarbm_cli.backend import Backend
+from thetarbm_cli.imaging.rotation import rotation_operators
+from thetarbm_cli.models import RBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models import rbm as rbm_module
+from thetarbm_cli.models.controls import AugmentedRBM, Pixels
+
+pytestmark = pytest.mark.no_device("products are counted on NumPy")
+
+IMAGES = np.random.default_rng(0).random((24, 36), dtype=np.float32)
+
+
+class Counted:
+    """A sparse matrix that counts what it is multiplied with."""
+
+    def __init__(self, matrix: Any, backend: CountingBackend) -> None:
+        self.matrix, self.backend = matrix, backend
+
+    def __matmul__(self, right: np.ndarray) -> np.ndarray:
+        self.backend.products += self.matrix.nnz * right.shape[1]
+        result: np.ndarray = self.matrix @ right
+        return result
+
+
+class CountingBackend(Backend):
+    """NumPy, with every product counted."""
+
+    products = 0
+
+    @property
+    def xp(self) -> Any:
+        backend = self
+
+        class Counting:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(np, name)
+
+            def matmul(self, left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+                result: np.ndarray = np.matmul(left, right, out=out)
+                backend.products += result.size * left.shape[-1]
+                return result
+
+        return Counting()
+
+    def sparse(self, matrix: Any) -> Any:
+        return Counted(matrix, self)
+
+    def accumulate(self, left: np.ndarray, right: np.ndarray, out: np.ndarray, *, scale: float, keep: float) -> None:
+        self.products += len(left) * out.size
+        super().accumulate(left, right, out, scale=scale, keep=keep)
+
+
+SMALL = {"hidden": 5, "epochs": 2, "batch_size": 10, "backend": "numpy"}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RBM(**SMALL),
+        RBM(**SMALL, gibbs_steps=3, variance="learned", drop_last=True),
+        RBM(**{**SMALL, "batch_size": 100}, sparsity_form="bias+weights"),
+        OrientedRBM(**SMALL, rotations=4),
+        ThetaRBM(**SMALL, rotations=4, rotation="nearest"),
+        ThetaRBM(**SMALL, rotations=4, visible="bernoulli"),
+        ThetaRBM(**SMALL, rotations=5, tensor="full"),
+        ThetaRBM(**SMALL, rotations=6, tensor="full", variance="learned"),
+        TransformInvariantRBM(**SMALL, rotations=5),
+        TransformInvariantRBM(**SMALL, rotations=3, angles="wedge", variance="tracked", sparsity_slope="each",
+                              sparsity_form="bias+weights"),
+        AugmentedRBM(**SMALL, rotations=3),
+        LocalThetaRBM(**SMALL, field=3, pooling=2, fields=50),
+    ],
+)  # fmt: skip
+def test_stated_products_are_those_that_are_done(model: RBM, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = CountingBackend()
+    monkeypatch.setattr(rbm_module, "select_backend", lambda *_: backend)
+    # As many of each: the products of a tied tensor differ from one orientation to the other.
+    orientations = np.arange(24) % 4 if model.uses_orientations else None
+    model.fit(IMAGES, orientations=orientations)
+    assert model.training_products(*IMAGES.shape) == backend.products
+
+
+def test_products_by_hand() -> None:
+    # Per image: up twice, down once, two outer products; H = 5, V = 36, 2 epochs of 23 images.
+    assert RBM(**SMALL).training_products(23, 36) == 2 * 23 * 5 * (5 * 36)
+    # The TI-RBM does each of them for every rotation, and rotates the image each time.
+    turns = sum(operator.nnz for operator in rotation_operators(6, 4))
+    assert TransformInvariantRBM(**SMALL, rotations=4).training_products(23, 36) == 2 * 23 * 5 * (4 * 5 * 36 + turns)
+    assert Pixels().training_products(23, 36) == 0

@@ -1,0 +1,198 @@
+"""``thetarbm multiverse``: the paper's claims over all plausible readings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from thetarbm_cli.commands.options import jobs_option, json_option, suite_option
+from thetarbm_cli.commands.progress import RunsDisplay
+from thetarbm_cli.commands.run import executor_options, make_executor
+from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_table
+from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING
+from thetarbm_cli.followup import command_line
+
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.execution.local import Executor
+    from thetarbm_cli.experiments.multiverse import Kinds, Readings, Universe
+    from thetarbm_cli.experiments.suite.schema import Cell, Suite
+
+# Records are packed after so many runs, and at the end.
+PACKED_EVERY = 40
+
+
+@click.command("multiverse")
+@click.option(
+    "--universes",
+    type=click.IntRange(min=1, max=10_000),
+    help="Make the runs of so many universes in all: the default, every change of one option, and sampled ones.",
+)
+@click.option(
+    "--design",
+    type=click.Choice(["sobol", "one-at-a-time"]),
+    help="sobol also samples universes in which all choices vary; given by itself, it makes runs, too.",
+)
+@click.option("--of", default="tables", help="Part of the paper: tables, perturbation, mnist or fashion.")
+@click.option("--profile", default="survey", help="Size of the runs.")
+@click.option("--universe", metavar="NAME", help="Print the settings of one universe: default, batch=50, s12, …")
+@suite_option
+@jobs_option
+@click.option("-n", "--dry-run", is_flag=True, help="Only say how many runs are missing; exit code 3 if any.")
+@click.option("--retry-failed", is_flag=True, help="Try runs again that failed before.")
+@executor_options
+@json_option
+@pass_session
+def command(
+    session: Session,
+    /,
+    universes: int | None,
+    design: Kinds | None,
+    of: str,
+    profile: str,
+    universe: str | None,
+    suite_path: Path | None,
+    dry_run: bool,
+    retry_failed: bool,
+    as_json: bool,
+    **where: Any,
+) -> int:
+    """Judge the paper's claims over all plausible readings of what it leaves open.
+
+    Without --universes or --design, what is recorded is printed. With one, the runs that are missing are made first;
+    the same call goes on after an interruption, and more universes keep those that are there:
+
+    \b
+    thetarbm multiverse
+    thetarbm multiverse --universes 64 -j 2
+    thetarbm multiverse --universe s12
+    """  # noqa: D301  click takes \b as "keep these lines"
+    from thetarbm_cli.experiments.multiverse import Readings
+    from thetarbm_cli.experiments.suite.loader import load_suite
+
+    suite = load_suite(suite_path, check_settings=False)
+    readings = Readings(suite, of, profile)
+    if universe is not None:
+        return _print_universe(readings, readings.find(universe))
+    if universes is not None or design is not None or dry_run:
+        wanted = readings.universes(universes or 0, design or "sobol")
+        executor = make_executor(**where)
+        code = _make_runs(session, suite, suite_path, readings, wanted, executor, dry_run, retry_failed)
+        if dry_run or code:
+            return code
+    return _print_analysis(session, suite, readings, profile, as_json)
+
+
+def _make_runs(
+    session: Session,
+    suite: Suite,
+    suite_path: Path | None,
+    readings: Readings,
+    wanted: list[Universe],
+    executor: Executor,
+    dry_run: bool,
+    retry_failed: bool,
+) -> int:
+    """Make the missing runs; one that diverges is an outcome like any other."""
+    from thetarbm_cli.experiments.execution.job import Job, training_of
+    from thetarbm_cli.experiments.execution.plan import make_plan
+    from thetarbm_cli.experiments.execution.runner import pending, steps
+    from thetarbm_cli.experiments.multiverse import multiverse_store, note_universes, pack, remove_weights
+    from thetarbm_cli.experiments.runs.store import RunContext
+    from thetarbm_cli.experiments.suite.loader import suite_identity
+
+    context = RunContext(session.data_dir, multiverse_store(session.results), session.backend_name)
+    stages = readings.stages(wanted)
+    plan = make_plan(context, [cell for stage in stages for cell in stage], seeds=1)
+    due = pending(plan, retry_failed)
+    session.say(f"{len(wanted)} universes, {len(plan)} different runs, {len(due)} of them to make")
+    if dry_run:
+        return EXIT_RUNS_MISSING if due else 0
+    note_universes(session.results, readings, wanted)
+    identity = suite_identity(suite, suite_path)
+    waiting = {run: training_of(Job.of(run)) for run in due}
+    measured: dict[str, str] = {}
+    lost = done = 0
+    try:
+        with RunsDisplay(session.quiet, due) as display:
+            for stage in stages:
+                names = {cell.name for cell in stage}
+                runs = [run for run in due if run.cells[0] in names]
+                for step in steps(context, runs, executor, True, identity, display.working):
+                    done += 1
+                    display.finished(replace(step, done=done, total=len(due)))
+                    training = waiting.pop(step.run)
+                    if step.outcome.run is not None:
+                        measured[step.outcome.run] = training
+                    diverged = (step.outcome.error or "").startswith("training diverged")
+                    lost += step.outcome.state == "failed" and not diverged
+                    if done % PACKED_EVERY == 0:
+                        # What others are still to be measured with stays.
+                        shared = set(waiting.values())
+                        remove_weights(context.store, [run for run, key in measured.items() if key not in shared])
+                        pack(session.results)
+    finally:
+        pack(session.results)
+    remove_weights(context.store, measured)
+    return EXIT_FAILED if lost else 0
+
+
+def _print_analysis(session: Session, suite: Suite, readings: Readings, profile: str, as_json: bool) -> int:
+    """Print what the recorded universes say."""
+    from thetarbm_cli.experiments.runs.store import RunStore
+    from thetarbm_cli.reporting.multiverse import analyse, find_universes, summary, tables
+
+    others = RunStore(session.results).load_all()
+    found = find_universes(suite, session.results, readings.name, profile, others)
+    output = (found or analyse(readings, [], noted=[])).output()
+    if as_json:
+        emit_json(output)
+        return 0
+    if not output.universes:
+        click.echo(f"no universe is recorded; {command_line('multiverse', '--universes', '64')} makes the runs")
+        return 0
+    click.echo(f"{summary(output)}\n")
+    for table in tables(readings, output):
+        print_table(table.headings, table.rows, title=table.title)
+        click.echo(f"\n{table.note}\n" if table.note else "")
+    return 0
+
+
+def _print_universe(readings: Readings, universe: Universe) -> int:
+    """Print the options of a universe, and the commands that train its models at the paper's size."""
+    default = readings.default.options
+    for name, option in universe.options.items():
+        mark = "" if option == default[name] else f"   (taken: {default[name]})"
+        click.echo(f"{name}: {option}{mark}\n    {readings.choices[name].options[option].why}")
+    click.echo("")
+    for taken, cell in zip(readings.cells(readings.default), readings.cells(universe), strict=True):
+        click.echo(_train_command(taken, cell))
+    return 0
+
+
+def _train_command(taken: Cell, cell: Cell) -> str:
+    """Build the command that trains a cell of a universe at the paper's size, from what the suite takes for it."""
+    sections: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "": (taken.parameters, cell.parameters),
+        "data.": (taken.data, cell.data),
+        "svm.": (taken.svm, cell.svm),
+        "perturbation.": (taken.perturbation or {}, cell.perturbation or {}),
+    }
+    changed = {
+        f"{section}{name}": value
+        for section, (before, after) in sections.items()
+        for name, value in after.items()
+        if section == "perturbation." or name not in before or before[name] != value or taken.at.get(name) == value
+    }
+    if cell.features != taken.features:
+        changed["features"] = cell.features
+    words = ["--model", cell.model]
+    words += ["--source", changed.pop("data.source")] if "data.source" in changed else []
+    words += ["--train-on", cell.data["train_on"]] if cell.data.get("train_on", "mnist-rot") != "mnist-rot" else []
+    for name, value in changed.items():
+        words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return command_line("train", *words)

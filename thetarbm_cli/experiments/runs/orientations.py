@@ -1,0 +1,183 @@
+"""Orientations that are found once, of images and of their turned copies, and kept in the data folder for all runs.
+
+They depend on the images and on the estimator alone, not on what a model has learned. A set of them is one file,
+named after all that it depends on and verified when it is read; without it, only time is lost.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+import platform
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli import storage
+from thetarbm_cli.errors import StorageError
+from thetarbm_cli.imaging.orientation import OrientationEstimator
+from thetarbm_cli.models import Model
+from thetarbm_cli.models.base import Images, Orientations
+
+FOLDER = "orientations"
+# Raise by hand whenever an estimator of the same settings would find others.
+VERSION = 1
+# What the folder may hold; beyond it, the sets that were not used for longest go.
+MOST_BYTES = 256 << 20
+# Sets that a process holds: enough for one run's measures, also where nothing can be written.
+MOST_HELD = 16
+_DIGEST = hashlib.sha256().digest_size
+
+logger = logging.getLogger("thetarbm")
+
+
+class OrientationCache:
+    """Sets of orientations in the folder ``orientations`` of a data folder."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir / FOLDER
+
+    def of(self, model: Model, images: Images, *, chunk: int | None = None, **turned: Any) -> OrientationSet | None:
+        """Give the set of a model's orientations of images; None for a model that has no use for them.
+
+        Parameters
+        ----------
+        chunk : int, optional
+            Images that the model would look at together, as the last bit of a sum may depend on it; all by default.
+        turned : what else they depend on: how the copies are turned, and how many there are as `copies`
+        """
+        # An O-RBM that is measured without alignment looks at no orientation.
+        if not model.uses_orientations or not getattr(model, "align", True):
+            return None
+        estimator = model.orientation_estimator()
+        if type(estimator) is not OrientationEstimator:
+            return None
+        depends = {
+            "version": VERSION,
+            "images": hashlib.sha256(np.ascontiguousarray(images).data).hexdigest(),
+            "shape": images.shape,
+            "chunk": chunk,
+            "estimator": dataclasses.asdict(estimator),
+            "turned": turned,
+            "machine": _machine(),
+        }
+        key = hashlib.sha256(json.dumps(depends, sort_keys=True).encode()).hexdigest()
+        kind = np.min_scalar_type(estimator.rotations - 1)
+        room = np.zeros((turned.get("copies", 0) + 1, len(images)), dtype=kind)
+        return OrientationSet(estimator, room, self, key, chunk)
+
+    def found(self, model: Model, images: Images, *, chunk: int | None = None) -> Orientations | None:
+        """Give a model's orientations of images as they are; None for a model that has no use for them."""
+        known = self.of(model, images, chunk=chunk)
+        return None if known is None else known.all_of(images)
+
+    def load(self, key: str, like: NDArray[Any]) -> NDArray[Any] | None:
+        """Read a set; None if there is none that is whole."""
+        path = self.folder / key
+        held = _held.get(str(path))
+        if held is not None:
+            _held.move_to_end(str(path))
+            return held
+        try:
+            with storage.open_plain(path) as stream:
+                content = stream.read(_DIGEST + like.nbytes + 1)
+        except OSError:
+            return None
+        if len(content) != _DIGEST + like.nbytes or content[:_DIGEST] != _digest(key, content[_DIGEST:]):
+            logger.info("%s is damaged and not used: the orientations are found again", path)
+            return None
+        # Those that are used stay longest.
+        with suppress(OSError):
+            os.utime(path)
+        return self._hold(path, np.frombuffer(content, like.dtype, offset=_DIGEST).reshape(like.shape))
+
+    def save(self, key: str, orientations: NDArray[Any]) -> None:
+        """Keep a set, if the folder can be written."""
+        content = orientations.tobytes()
+        self._hold(self.folder / key, orientations)
+        try:
+            storage.write_bytes(self.folder / key, _digest(key, content) + content)
+            self._forget()
+        except (OSError, StorageError) as error:
+            logger.debug("orientations are not kept: %s", error)
+
+    def _hold(self, path: Path, orientations: NDArray[Any]) -> NDArray[Any]:
+        """Hold a set in this process, and no more than a few."""
+        _held[str(path)] = orientations
+        while len(_held) > MOST_HELD:
+            _held.popitem(last=False)
+        return orientations
+
+    def _forget(self) -> None:
+        """Remove what was not used for longest until the rest is small enough."""
+        files = [(path.stat(), path) for path in self.folder.iterdir() if not path.name.startswith(".")]
+        size = sum(status.st_size for status, _ in files)
+        for status, path in sorted(files, key=lambda each: each[0].st_mtime):
+            if size <= MOST_BYTES:
+                break
+            path.unlink(missing_ok=True)
+            size -= status.st_size
+
+
+# The sets that this process has used last, by their file.
+_held: OrderedDict[str, NDArray[Any]] = OrderedDict()
+
+
+class OrientationSet:
+    """Orientations of images and of their turned copies: known, or else found when they are asked for, and kept.
+
+    Copy 0 are the images as they are.
+    """
+
+    def __init__(
+        self,
+        estimator: OrientationEstimator,
+        room: NDArray[Any],
+        cache: OrientationCache,
+        key: str,
+        chunk: int | None,
+    ) -> None:
+        self.estimator, self.chunk = estimator, chunk
+        self._cache, self._key = cache, key
+        known = cache.load(key, room)
+        self.is_known = known is not None
+        self._indices = room if known is None else known
+        self._left = 0 if self.is_known else room.size
+
+    def __call__(self, images: Images, first: int = 0, copy: int = 0) -> Orientations:
+        """Give the orientations of one copy of the images from `first` on; each may be asked for once."""
+        rows = slice(first, first + len(images))
+        if self.is_known:
+            return self._indices[copy, rows].astype(np.int64)
+        found = self.estimator(images)
+        self._indices[copy, rows] = found
+        self._left -= len(found)
+        if not self._left:
+            self._cache.save(self._key, self._indices)
+        return found
+
+    def all_of(self, images: Images) -> Orientations:
+        """Give the orientations of all images as they are."""
+        step = self.chunk or len(images)
+        return np.concatenate([self(images[first : first + step], first) for first in range(0, len(images), step)])
+
+
+def _digest(key: str, content: bytes) -> bytes:
+    """Compute what a file begins with: the key is part of it, so that no set passes for another."""
+    return hashlib.sha256(key.encode() + content).digest()
+
+
+def _machine() -> list[Any]:
+    """Name what else the last bit of a sum depends on."""
+    from threadpoolctl import threadpool_info
+
+    names = ("internal_api", "version", "architecture", "num_threads")
+    pools = [[pool.get(name) for name in names] for pool in threadpool_info() if pool["user_api"] == "blas"]
+    return [np.__version__, platform.machine(), sorted(pools, key=str)]

@@ -1,0 +1,529 @@
+"""The paper's claims over the multiverse of readings: how often each holds, what decides it, and what is nearest.
+
+*Claims.* Each universe is judged by the rules of `reporting.claims` for one seed, on the numbers that count in it. A
+claim is judged where all its numbers were measured; the share of these universes in which it holds has a Wilson
+interval of 95 %. What decides it: for each choice, the shares among the sampled universes that have each of its
+options, their largest difference, and the chance (χ²) of such shares where the choice has nothing to do with it.
+
+*Influence.* The share of a number's variance over the sampled universes that one choice explains by itself, as a main
+effect: one-way η² = SS_between / SS_total, in its adjusted form ε² = 1 - (SS_within / (n - k)) / (SS_total / (n - 1)),
+which is 0 on average where a choice has no effect, and not below 0. What is not explained is left to interactions and
+to the noise of a seed. The spread over seeds, and over data seeds where those are recorded, stands beside it.
+
+*Nearest.* The distance of a universe to the paper is the root mean square, over the published numbers, of (ours - the
+paper's) / unit; a unit is 1 point of error and 0.02 of γ. Both are what the paper itself shows as small: its rows move
+by about so much over the sparsity targets, and the noise of our seeds is several times smaller. They were written down
+before any distance was computed. A row (a model) is measured by its own numbers, all rows together by all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thetarbm_cli.experiments.multiverse import DEFAULT as DEFAULT_UNIVERSE
+from thetarbm_cli.experiments.multiverse import Readings, Universe, load_records, match, noted_universes
+from thetarbm_cli.experiments.runs.record import RunRecord
+from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING, VARIANTS
+from thetarbm_cli.outputs import (
+    ChoiceInfluence,
+    ClaimShare,
+    DecidingChoice,
+    Multiverse,
+    NearestCell,
+    NearestRow,
+    NearestUniverse,
+    NumberSpread,
+    UniverseDistance,
+)
+from thetarbm_cli.reporting.claims import REPRODUCED, RIVALS, Claim, evaluate, multiverse_claims, verdict_of
+from thetarbm_cli.reporting.frame import Numbers, Source
+from thetarbm_cli.reporting.listing import numbers_of
+
+UNITS = {ERROR: 1.0, GAMMA_TRAIN: 0.02, GAMMA_TEST: 0.02}
+# Sampled universes are looked for in steps of so many, until a step has none that is recorded.
+STEP = 64
+# Fewer say nothing of what decides a claim, or moves a number.
+FEWEST = 8
+MOST_DECIDING = 3
+# A choice decides a claim if such shares would be seen by chance in fewer than one of twenty cases.
+LEVEL = 0.05
+# The share of a number's variance below which a choice is not named.
+SMALLEST_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class UniverseNumbers(Numbers):
+    """The numbers that count in a universe, by its cells.
+
+    Attributes
+    ----------
+    counts : of each model, which evaluation of it and which form of γ
+    """
+
+    counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
+        values: dict[tuple[str, str, str], tuple[float, ...]] = {}
+        for cell in self.cells:
+            counts = self.counts.get(cell.model, {})
+            for record in self.records.get(cell.name, []):
+                found = {(each.measure, each.variant): each.value for each in numbers_of(record)}
+                if counts.get("gamma") == "ratio":
+                    for (measure, variant), value in list(found.items()):
+                        if measure.startswith("gamma_ratio_"):
+                            found[measure.replace("ratio_", ""), variant] = value
+                if "variant" in counts:
+                    # The other evaluation is no part of this universe: both names give the one that counts.
+                    chosen = {m: value for (m, variant), value in found.items() if variant == counts["variant"]}
+                    found |= {(m, variant): value for m, value in chosen.items() for variant in VARIANTS}
+                values |= {(cell.name, *key): (value,) for key, value in found.items()}
+        return values
+
+
+@dataclass(frozen=True)
+class RecordedUniverse:
+    """A universe whose runs are recorded.
+
+    Attributes
+    ----------
+    diverged : names of the cells whose runs failed
+    """
+
+    universe: Universe
+    numbers: UniverseNumbers
+    diverged: tuple[str, ...]
+
+
+def recorded_universes(
+    readings: Readings, records: Iterable[RunRecord], noted: Sequence[Universe] | None = None
+) -> list[RecordedUniverse]:
+    """Find the universes all of whose runs, rare models aside, are recorded; sampled ones as far as there are any.
+
+    Where the sampled universes are `noted`, the sequence that they come from is not made again.
+    """
+    held = list(records)
+    found = _recorded(readings, readings.universes(), held)
+    sampled = readings.sampled() if noted is None else iter(noted)
+    while batch := _recorded(readings, list(itertools.islice(sampled, STEP)), held):
+        found += batch
+    return found
+
+
+def _recorded(readings: Readings, universes: Sequence[Universe], records: list[RunRecord]) -> list[RecordedUniverse]:
+    cells = {universe.name: readings.cells(universe) for universe in universes}
+    matched = match(itertools.chain.from_iterable(cells.values()), records)
+    found = []
+    for universe in universes:
+        own = cells[universe.name]
+        if not all(cell.name in matched for cell in own if cell.model not in readings.design.rare):
+            continue
+        runs = {cell.name: matched[cell.name] for cell in own if cell.name in matched}
+        failed = tuple(name for name, record in runs.items() if record.state == "failed")
+        done = {name: [record] for name, record in runs.items() if record.state == "done"}
+        counts = {cell.model: readings.counts(universe, cell.model) for cell in own}
+        source = Source(str(own[0].data.get("source")), "", own[0].tested_on)
+        found.append(RecordedUniverse(universe, UniverseNumbers(source, own, done, counts), failed))
+    return found
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What the recorded universes say.
+
+    Attributes
+    ----------
+    readings : the design
+    recorded : its universes, the default first
+    seeds, data_seeds : standard deviations over seeds, and over data seeds, by cell and column, where recorded
+    """
+
+    readings: Readings
+    recorded: list[RecordedUniverse]
+    seeds: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    data_seeds: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """All numbers: a line per universe, cell and column, with the options of every choice as further columns."""
+        lines = [
+            {
+                "universe": each.universe.name,
+                "kind": each.universe.kind,
+                "cell": base.name,
+                "model": cell.model,
+                "label": cell.label,
+                "target": cell.at.get("sparsity"),
+                "column": column,
+                "value": value.values[0],
+                "published": value.published,
+                **each.universe.options,
+            }
+            for each in self.recorded
+            for base, cell in zip(self.readings.base, each.numbers.cells, strict=True)
+            for column in UNITS
+            if (value := each.numbers.value(cell, column)).values
+        ]
+        names = ["universe", "kind", "cell", "model", "label", "target", "column", "value", "published"]
+        return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
+
+    @cached_property
+    def verdicts(self) -> pd.DataFrame:
+        """Which claims hold where: a line per universe and judged claim, with the options as further columns."""
+        lines = [
+            {
+                "universe": each.universe.name,
+                "kind": each.universe.kind,
+                "claim": claim.name,
+                "holds": verdict_of(parts, superlative=claim.superlative) == REPRODUCED,
+                **each.universe.options,
+            }
+            for each in self.recorded
+            for claim in multiverse_claims(each.numbers)
+            if (parts := evaluate(claim, each.numbers).parts)
+        ]
+        return pd.DataFrame(lines, columns=["universe", "kind", "claim", "holds", *self.readings.choices])
+
+    @cached_property
+    def differences(self) -> pd.DataFrame:
+        """θ-RBM minus each rival, for specification curves: a line per universe, rival, sparsity and column."""
+        keys = ["universe", "kind", "target", "column"]
+        theta = self.frame[self.frame["model"] == "theta"]
+        rivals = self.frame[self.frame["model"].isin(list(RIVALS))]
+        both = rivals.merge(
+            theta[["universe", "target", "column", "value"]], on=keys[:1] + keys[2:], suffixes=("", "_theta")
+        )
+        both["difference"] = both["value_theta"] - both["value"]
+        return both[[*keys, "model", "label", "difference", *self.readings.choices]]
+
+    def claims(self) -> list[ClaimShare]:
+        """Share of the universes in which each claim holds, and what decides it."""
+        known: dict[str, Claim] = {}
+        for each in self.recorded:
+            known |= {claim.name: claim for claim in multiverse_claims(each.numbers)}
+        judged = {str(name): lines for name, lines in self.verdicts.groupby("claim", sort=False)}
+        return [self._share(claim, judged[name]) for name, claim in known.items() if name in judged]
+
+    def _share(self, claim: Claim, lines: pd.DataFrame) -> ClaimShare:
+        holds, of = int(lines["holds"].sum()), len(lines)
+        low, high = wilson(holds, of)
+        default = lines[lines["kind"] == "default"]["holds"].tolist()
+        changed = lines[(lines["kind"] == "one at a time") & (lines["holds"] != default[0])] if default else lines[:0]
+        return ClaimShare(
+            claim=claim.name,
+            text=claim.text,
+            holds=holds,
+            of=of,
+            share=holds / of,
+            low=low,
+            high=high,
+            default=default[0] if default else None,
+            flipped_by=changed["universe"].tolist(),
+            decided_by=self._deciding(lines[lines["kind"] == "sampled"]),
+        )
+
+    def _deciding(self, lines: pd.DataFrame) -> list[DecidingChoice]:
+        from scipy.special import chdtrc
+
+        if len(lines) < FEWEST or lines["holds"].nunique() < 2:
+            return []
+        found = []
+        holds = lines["holds"].to_numpy(bool)
+        for name in self.readings.choices:
+            codes, options = pd.factorize(lines[name])
+            if len(options) > 1:
+                counts, held = np.bincount(codes), np.bincount(codes, holds)
+                shares = dict(zip(map(str, options), (held / counts).tolist(), strict=True))
+                difference = max(shares.values()) - min(shares.values())
+                # χ² of the two rows, those that hold and those that do not.
+                share = held.sum() / counts.sum()
+                square = ((held - share * counts) ** 2 / (share * (1 - share) * counts)).sum()
+                chance = float(chdtrc(len(options) - 1, square))
+                found.append(DecidingChoice(axis=name, difference=difference, chance=chance, shares=shares))
+        return sorted(found, key=lambda each: each.chance)[:MOST_DECIDING]
+
+    @cached_property
+    def influence(self) -> pd.DataFrame:
+        """Share of the variance over sampled universes: a line per cell and column, a column per choice."""
+        sampled = self.frame[self.frame["kind"] == "sampled"]
+        lines = {}
+        for (cell, column), own in sampled.groupby(["cell", "column"], sort=False):
+            if len(own) >= FEWEST:
+                model = own["model"].iloc[0]
+                lines[cell, column] = {
+                    name: explained(own["value"], own[name])
+                    for name, choice in self.readings.choices.items()
+                    if not choice.models or model in choice.models
+                }
+        index = pd.MultiIndex.from_tuples(lines, names=["cell", "column"]) if lines else None
+        return pd.DataFrame(list(lines.values()), index=index, columns=list(self.readings.choices))
+
+    def spread(self) -> list[NumberSpread]:
+        """Standard deviation of each number over the sampled universes, and over seeds where recorded."""
+        sampled = self.frame[self.frame["kind"] == "sampled"]
+        return [
+            NumberSpread(
+                measure=f"{cell} {column}",
+                universes=float(own["value"].std()),
+                seeds=self.seeds.get((str(cell), str(column))),
+                data_seeds=self.data_seeds.get((str(cell), str(column))),
+            )
+            for (cell, column), own in sampled.groupby(["cell", "column"], sort=False)
+            if len(own) > 1
+        ]
+
+    @cached_property
+    def distances(self) -> pd.DataFrame:
+        """Distance of each universe to the paper: a line per universe, a column per model (row) and ``all``.
+
+        Missing where a number of the row was not measured; ``all`` needs all rows, ``common`` all but rare models'.
+        """
+        rows = list(dict.fromkeys(cell.model for cell in self.readings.base if cell.published))
+        common = [model for model in rows if model not in self.readings.design.rare]
+        groups = {model: [model] for model in rows} | ({} if common == rows else {"common": common}) | {"all": rows}
+        wanted = pd.Series(
+            {model: sum(len(cell.published) for cell in self.readings.base if cell.model == model) for model in rows}
+        )
+        lines = self.frame.dropna(subset="published")
+        lines = lines.assign(square=((lines["value"] - lines["published"]) / lines["column"].map(UNITS)) ** 2)
+        names = [each.universe.name for each in self.recorded]
+        sums, counts = (
+            lines.pivot_table("square", "universe", "model", aggfunc=what).reindex(index=names, columns=rows)
+            for what in ("sum", "count")
+        )
+        whole = sums.where(counts == wanted)
+        return pd.DataFrame(
+            {
+                name: (whole[models].sum(axis="columns", skipna=False) / wanted[models].sum()) ** 0.5
+                for name, models in groups.items()
+            }
+        )
+
+    def nearest(self, group: str = "all") -> str | None:
+        """Name the universe that is nearest to the paper for a row, or for all."""
+        found = self.distances[group].dropna() if group in self.distances else pd.Series(dtype=float)
+        return None if found.empty else str(found.idxmin())
+
+    def distance(self, universe: str, group: str = "all") -> float | None:
+        """Distance of a universe to the paper for a row, or for all; None if it is not known."""
+        found = self.distances[group].get(universe) if group in self.distances else None
+        return None if found is None or math.isnan(found) else float(found)
+
+    def output(self) -> Multiverse:
+        """Lay out what `thetarbm multiverse --json` prints."""
+        rows = [
+            NearestRow(
+                row=group,
+                universe=name,
+                distance=self.distance(name, group) or 0.0,
+                default=self.distance(DEFAULT_UNIVERSE, group),
+            )
+            for group in map(str, self.distances)
+            if (name := self.nearest(group))
+        ]
+        shares = {} if self.influence.empty else dict(self.influence.stack().dropna())
+        return Multiverse(
+            design=self.readings.name,
+            universes=len(self.recorded),
+            sampled=sum(each.universe.kind == "sampled" for each in self.recorded),
+            diverged=sum(bool(each.diverged) for each in self.recorded),
+            diverged_cells=[name for each in self.recorded for name in each.diverged],
+            axes={name: list(choice.options) for name, choice in self.readings.choices.items()},
+            claims=self.claims(),
+            influence=[
+                ChoiceInfluence(measure=f"{cell} {column}", axis=choice, share=float(share))
+                for (cell, column, choice), share in shares.items()
+            ],
+            spread=self.spread(),
+            nearest=self._nearest(),
+            rows=rows,
+            default=UniverseDistance(distance=self.distance(DEFAULT_UNIVERSE)),
+        )
+
+    def _nearest(self) -> NearestUniverse | None:
+        """Describe the universe that is nearest for all rows, or else for those that every universe has."""
+        for group in ("all", "common"):
+            if name := self.nearest(group):
+                own = self.frame[(self.frame["universe"] == name) & self.frame["published"].notna()]
+                cells = own[["cell", "column", "value", "published"]].to_dict("records")
+                return NearestUniverse(
+                    universe=name,
+                    options=next(each.universe.options for each in self.recorded if each.universe.name == name),
+                    distance=self.distance(name, group) or 0.0,
+                    cells=[NearestCell.model_validate(cell) for cell in cells],
+                )
+        return None
+
+
+def analyse(
+    readings: Readings,
+    records: Iterable[RunRecord],
+    suites: Iterable[RunRecord] = (),
+    cells: Sequence[Cell] = (),
+    noted: Sequence[Universe] | None = None,
+) -> Analysis:
+    """Analyse the recorded universes of a design.
+
+    Parameters
+    ----------
+    records : of the multiverse
+    suites, cells : records of the suite and its cells at the paper's size, for the spread over seeds
+    noted : the sampled universes, where they are known
+    """
+    seeds, data_seeds = spreads(cells, suites, [cell.name for cell in readings.base])
+    return Analysis(readings, recorded_universes(readings, records, noted), seeds, data_seeds)
+
+
+def find_universes(
+    suite: Suite, results: Path, of: str = "tables", profile: str = "survey", others: Iterable[RunRecord] = ()
+) -> Analysis | None:
+    """Analyse the universes of a design that are recorded in a results folder; None if there are none.
+
+    `others` are records of the suite, for the spread over seeds.
+    """
+    if suite.multiverse is None or of not in suite.multiverse.designs or profile not in suite.profiles:
+        return None
+    records = load_records(results)
+    if not records:
+        return None
+    readings = Readings(suite, of, profile)
+    cells = suite.cells("paper") if "paper" in suite.profiles else []
+    analysis = analyse(readings, records, others, cells, noted_universes(results, readings))
+    return analysis if analysis.recorded else None
+
+
+def wilson(holds: int, of: int) -> tuple[float, float]:
+    """The Wilson interval of 95 % for a share."""
+    from scipy.special import ndtri
+
+    z, p = float(ndtri(0.975)), holds / of
+    middle, half = p + z * z / (2 * of), z * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of))
+    scale = 1 + z * z / of
+    return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
+
+
+def explained(values: pd.Series[float], options: pd.Series[str]) -> float:
+    """Share of the variance of values that their options explain: η², adjusted for chance; NaN for one option alone."""
+    codes, found = pd.factorize(options)
+    n, k = len(codes), len(found)
+    centred = values.to_numpy(float) - values.mean()
+    total = float(centred @ centred)
+    if k < 2:
+        return math.nan
+    if n <= k or total <= 1e-12 * n * max(1.0, float(values.abs().max()) ** 2):
+        return 0.0
+    between = float((np.bincount(codes, centred) ** 2 / np.bincount(codes)).sum())
+    within = max(0.0, total - between)
+    return max(0.0, 1 - (within / (n - k)) / (total / (n - 1)))
+
+
+def spreads(
+    cells: Sequence[Cell], records: Iterable[RunRecord], names: Sequence[str]
+) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
+    """Standard deviations over seeds, and over data seeds, of the named cells, by cell and column."""
+    held = [record for record in records if record.state == "done" and record.metrics]
+    by_seed: dict[tuple[str, str], float] = {}
+    by_data: dict[tuple[str, str], float] = {}
+    for cell in (cell for cell in cells if cell.name in names):
+        own: list[RunRecord] = []
+        others: dict[int, RunRecord] = {}
+        for record in (record for record in held if record.settings.model == cell.model):
+            seed = record.settings.data.seed
+            if replace(cell, data={**cell.data, "seed": seed}).fits(record):
+                own += [record] if seed == cell.data.get("seed", 0) else []
+                others |= {seed: record} if record.seed == 0 else {}
+        for column in UNITS:
+            for target, runs in ((by_seed, own), (by_data, others.values())):
+                found = (record.metrics.value(column, DEFAULT) for record in runs if record.metrics)
+                values = [value for value in found if value is not None]
+                if len(values) > 1:
+                    target[cell.name, column] = statistics.stdev(values)
+    return by_seed, by_data
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of texts."""
+
+    name: str
+    title: str
+    headings: list[str]
+    rows: list[list[str]]
+    note: str = ""
+
+
+def summary(output: Multiverse) -> str:
+    """Say in a sentence what is recorded."""
+    changes = output.universes - output.sampled - 1
+    kinds = f"the default, {changes} changes of one option, {output.sampled} sampled"
+    return f"{output.universes} universes ({kinds}), {output.diverged} with a run that diverged."
+
+
+def share_text(claim: ClaimShare) -> str:
+    """Say in how many universes a claim holds, with the interval of the share."""
+    return f"{claim.holds} of {claim.of} ({100 * claim.low:.0f} to {100 * claim.high:.0f} %)"
+
+
+def tables(readings: Readings, output: Multiverse) -> list[TextTable]:
+    """Lay out claims, influence and what is nearest as tables of texts."""
+    made = [_claims_table(output), _influence_table(output)]
+    made += [_distances_table(output), _nearest_table(readings, output.nearest)] if output.nearest else []
+    return [each for each in made if each.rows]
+
+
+def _claims_table(output: Multiverse) -> TextTable:
+    rows = []
+    for each in output.claims:
+        deciding = [choice.axis for choice in each.decided_by if choice.chance < LEVEL]
+        default = {True: "holds", False: "does not hold", None: MISSING}[each.default]
+        rows.append([each.text, default, share_text(each), ", ".join(deciding) or MISSING])
+    headings = ["claim", "default", "holds in (95 % interval)", "decided by"]
+    return TextTable("claims", "Claims over universes", headings, rows)
+
+
+def _influence_table(output: Multiverse) -> TextTable:
+    rows = []
+    for spread in output.spread:
+        own = [each for each in output.influence if each.measure == spread.measure and each.share >= SMALLEST_SHARE]
+        own.sort(key=lambda each: -each.share)
+        words = [f"{each.axis} {100 * each.share:.0f} %" for each in own[:MOST_DECIDING]]
+        cell, _, column = spread.measure.rpartition(" ")
+        texts = [MEASURES[column].text(value) for value in (spread.universes, spread.seeds, spread.data_seeds)]
+        rows.append([cell, MEASURES[column].label, *texts, ", ".join(words) or MISSING])
+    headings = ["cell", "number", "over universes", "over seeds", "over data seeds", "choices that explain the first"]
+    return TextTable("influence", "Standard deviation of each number, and its main effects", headings, rows)
+
+
+def _distances_table(output: Multiverse) -> TextTable:
+    show = MEASURES[ERROR].text
+    rows = [[each.row, each.universe, show(each.distance), show(each.default)] for each in output.rows]
+    title = "Distance to the paper, in units of 1 point of error and 0.02 of γ"
+    return TextTable("distances", title, ["row", "nearest universe", "its distance", "the default's"], rows)
+
+
+def _nearest_table(readings: Readings, nearest: NearestUniverse) -> TextTable:
+    texts: dict[str, dict[str, str]] = {}
+    for cell in nearest.cells:
+        measure = MEASURES[cell.column]
+        texts.setdefault(cell.cell, {})[cell.column] = f"{measure.text(cell.value)} ({measure.text(cell.published)})"
+    columns = [column for column in UNITS if any(column in own for own in texts.values())]
+    default = readings.default.options
+    changed = [f"{name}={option}" for name, option in nearest.options.items() if option != default[name]]
+    return TextTable(
+        "nearest",
+        f"The nearest universe, {nearest.universe}, in brackets the paper's numbers",
+        ["cell", *(MEASURES[column].label for column in columns)],
+        [[name, *(own.get(column, MISSING) for column in columns)] for name, own in texts.items()],
+        f"It differs from the default in {', '.join(changed) or 'nothing'}.",
+    )
