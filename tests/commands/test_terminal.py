@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -32,6 +32,8 @@ class Tty(io.StringIO):
         return True
 
 
+# A table that is exactly as wide as the terminal.
+@example((["=", "=", "="], [["===a", "0.0000 ± 0.0001\n(0.9000)", "100.0000 ± 0.0001\n(0.9000)"]]), 40)
 @given(tables(), st.sampled_from([40, 80, 200]))
 @settings(max_examples=60, deadline=None)
 def test_a_table_is_never_wider_than_the_terminal_and_loses_nothing(

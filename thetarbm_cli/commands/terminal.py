@@ -148,30 +148,31 @@ def _are_numbers(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> lis
 
 
 def _print_fitted(console: Console, headings: Sequence[str], rows: Sequence[Sequence[Cell]], title: str) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    numbers = _are_numbers(headings, rows)
-    widths = fit_widths(headings, rows, console.width)
     if title:
         console.print(Text(title, "bold"))
+    widths = fit_widths(headings, rows, console.width)
     if widths is None:
         _print_blocks(console, headings, rows)
         return
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, header_style="bold")
-    for place, (heading, width, right) in enumerate(zip(headings, widths, numbers, strict=True)):
-        texts = [wrap(_split(row[place])[0], width) for row in rows]
-        # What is wrapped is often narrower than it might be.
-        width = max(_cells(line) for lines in [wrap(heading, width), *texts] for line in lines)
-        table.add_column("\n".join(wrap(heading, width)), width=width, justify="right" if right else "left")
-    for row in rows:
-        table.add_row(
-            *(
-                Text("\n".join(wrap(text, width)), style)
-                for (text, style), width in zip(map(_split, row), widths, strict=True)
-            )
-        )
-    console.print(table)
+    numbers = _are_numbers(headings, rows)
+    grid = [
+        [(wrap(text, width), style) for (text, style), width in zip(map(_split, row), widths, strict=True)]
+        for row in [[(heading, "bold") for heading in headings], *rows]
+    ]
+    # What is wrapped is often narrower than it might be.
+    widths = [max(_cells(line) for lines, _ in column for line in lines) for column in zip(*grid, strict=True)]
+    for row in grid:
+        for height in range(max(len(lines) for lines, _ in row)):
+            line = Text()
+            for (lines, style), width, right in zip(row, widths, numbers, strict=True):
+                text = lines[height] if height < len(lines) else ""
+                space = " " * (width - _cells(text))
+                line.append(space if right else "").append(text, style).append("" if right else space)
+                line.append(" " * GAP)
+            line.rstrip()
+            console.print(line, soft_wrap=True)
 
 
 def fit_widths(headings: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[int] | None:
