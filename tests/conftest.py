@@ -13,8 +13,8 @@ from tests.standin import install
 from thetarbm_cli.backend import CupyBackend
 from thetarbm_cli.data.prepare import Prepared, prepare
 
-# An example may wait for a busy machine: how long it takes says nothing about the code. Continuous integration tries the
-# same examples each time, so that what it finds is of the change; a developer's calls look for new ones.
+# An example may wait for a busy machine: how long it takes says nothing about the code. Continuous integration tries
+# the same examples each time, so that what it finds is of the change; a developer's calls look for new ones.
 settings.register_profile("patient", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("patient")
 

@@ -197,6 +197,7 @@ class Claim:
     superlative : whether one comparison that comes out the other way refutes it
     on : the data sets that it is about
     beyond : whether it is none of the paper's own: where its numbers were not measured, nobody misses it
+    models : those whose numbers it compares, where not all of them
     """
 
     name: str
@@ -206,6 +207,7 @@ class Claim:
     superlative: bool = False
     on: Literal["any data", "the paper's data", "other data"] = "any data"
     beyond: bool = False
+    models: tuple[str, ...] = ()
 
     def is_about(self, numbers: Numbers) -> bool:
         """Whether it is a claim on data of this kind."""
@@ -399,6 +401,7 @@ CLAIMS = (
         f"At each sparsity, its mean is within {NEAR[ERROR]:g} point{{spread}} of the paper's.",
         partial(theta_as_published, measures=[ERROR]),
         on="the paper's data",
+        models=("theta",),
     ),
     Claim(
         "highest-gamma",
@@ -437,12 +440,14 @@ CLAIMS = (
         "The sparsity target does not move the θ-RBM's γ.",
         f"On train and test, the means at all targets are no more than {STEADY_GAMMA:g}{{spread}} apart.",
         steady_gamma,
+        models=("theta",),
     ),
     Claim(
         "falling-gamma",
         "The TI-RBM loses invariance with a lower sparsity target.",
         "On train and test, its γ falls from each target to the next lower one{gamma}.",
         falling_gamma,
+        models=("tirbm",),
     ),
     Claim(
         "oriented-no-better",
@@ -450,12 +455,14 @@ CLAIMS = (
         f"At each sparsity, its error is not more than {BETTER_ERROR:g} points below the RBM's{{tested}}, neither on "
         "images as they are nor on aligned ones.",
         oriented_no_better,
+        models=("rbm", "orbm"),
     ),
     Claim(
         "faster",
         "The θ-RBM trains faster than the TI-RBM.",
         "At each sparsity, its training takes less time and fewer products{tested}.",
         faster,
+        models=("theta", "tirbm"),
     ),
     Claim(
         "kept-from-mnist",
@@ -464,6 +471,7 @@ CLAIMS = (
         f"{KEPT_GAMMA:g}{{tested}}; on mnist-rot the TI-RBM's is the lower one{{gamma}}.",
         kept_from_mnist,
         on="the paper's data",
+        models=("theta", "tirbm"),
     ),
     Claim(
         "robust-to-errors",
@@ -472,6 +480,7 @@ CLAIMS = (
         "ours is not above our unperturbed one{error}.",
         robust_to_errors,
         on="the paper's data",
+        models=("theta",),
     ),
     Claim(
         "rotated-filters",
@@ -505,14 +514,15 @@ def multiverse_claims(numbers: Numbers) -> list[Claim]:
 def _against_rivals() -> tuple[Claim, ...]:
     """Make a claim of each comparison that "the lowest error" and "the highest γ" are made of."""
     claims = []
-    for rival, name in RIVALS.items():
-        rivals = {(rival, DEFAULT): name}
+    for rival, label in RIVALS.items():
+        rivals = {(rival, DEFAULT): label}
         for short, what, verb, measures in (("error", "error", "below", [ERROR]), ("gamma", "γ", "above", GAMMAS)):
-            text = f"The θ-RBM's {what} is {verb} the {name}'s."
+            text = f"The θ-RBM's {what} is {verb} the {label}'s."
             compare = partial(theta_is_best, measures=measures, verb=verb, rivals=rivals)
-            claims.append(Claim(f"{short}-against-{rival}", text, text, compare, superlative=True))
+            name = f"{short}-against-{rival}"
+            claims.append(Claim(name, text, text, compare, superlative=True, models=("theta", rival)))
     near, compare = "The θ-RBM's γ is about 0.9.", partial(theta_as_published, measures=GAMMAS)
-    return (*claims, Claim("about-nine-tenths", near, near, compare, on="the paper's data"))
+    return (*claims, Claim("about-nine-tenths", near, near, compare, on="the paper's data", models=("theta",)))
 
 
 def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None) -> Verdict:

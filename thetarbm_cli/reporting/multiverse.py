@@ -230,19 +230,20 @@ class Analysis:
             high=high,
             default=default[0] if default else None,
             flipped_by=changed["universe"].tolist(),
-            decided_by=self._deciding(lines[lines["kind"] == "sampled"]),
+            decided_by=self._deciding(claim, lines[lines["kind"] == "sampled"]),
         )
 
-    def _deciding(self, lines: pd.DataFrame) -> list[DecidingChoice]:
+    def _deciding(self, claim: Claim, lines: pd.DataFrame) -> list[DecidingChoice]:
         from scipy.special import chdtrc
 
         if len(lines) < FEWEST or lines["holds"].nunique() < 2:
             return []
         found = []
         holds = lines["holds"].to_numpy(bool)
-        for name in self.readings.choices:
+        for name, choice in self.readings.choices.items():
             codes, options = pd.factorize(lines[name])
-            if len(options) > 1:
+            concerned = not choice.models or not claim.models or not set(choice.models).isdisjoint(claim.models)
+            if concerned and len(options) > 1:
                 counts, held = np.bincount(codes), np.bincount(codes, holds)
                 shares = dict(zip(map(str, options), (held / counts).tolist(), strict=True))
                 difference = max(shares.values()) - min(shares.values())
