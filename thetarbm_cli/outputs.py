@@ -403,6 +403,7 @@ class Multiverse(Output):
     universes: Count
     """Universes whose runs are recorded."""
     sampled: Count
+    named: Count
     diverged: Count
     """Universes of which a run failed."""
     diverged_cells: list[str]

@@ -67,6 +67,31 @@ def readings(tmp_path: Path) -> Readings:
     return Readings(load_suite(write_suite(tmp_path, SMALL)), profile="tiny")
 
 
+NAMED = SMALL.replace("rare: {theta: 2}}", "rare: {theta: 2}, universes: {both: {why: w, options: OPTIONS}}}")
+
+
+def test_a_universe_that_the_suite_names_stands_beside_the_others(readings: Readings, tmp_path: Path) -> None:
+    text = NAMED.replace("OPTIONS", "{batch: '50', gradient: central}")
+    named = Readings(load_suite(write_suite(tmp_path, text)), profile="tiny")
+    for count in (0, 12):
+        assert named.universes(count)[:-1] == readings.universes(count)
+    both = named.universes(12)[-1]
+    assert (both.name, both.kind) == ("both", "named")
+    assert both == named.find("both")
+    assert both.options == {**named.default.options, "batch": "50", "gradient": "central"}
+    cells = [cell.name for stage in named.stages(named.universes(12)) for cell in stage]
+    assert {"both/rbm", "both/theta/sparsity=0.3"} <= set(cells)
+    assert sorted(set(cells) - {"both/rbm", "both/theta/sparsity=0.3"}) == sorted(
+        cell.name for stage in readings.stages(readings.universes(12)) for cell in stage
+    )
+
+
+@pytest.mark.parametrize("options", ["{batch: '60'}", "{floor: '0'}", "{}"])
+def test_a_named_universe_of_unknown_options_is_refused(options: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="options"):
+        load_suite(write_suite(tmp_path, NAMED.replace("OPTIONS", options)))
+
+
 def test_the_default_universe_is_the_suite(shipped: Suite) -> None:
     for design in shipped.multiverse.designs:
         readings = Readings(shipped, design)
@@ -138,7 +163,8 @@ def test_the_work_begins_with_the_default_and_a_dear_model_is_rare(shipped: Suit
     }
     tables = Readings(shipped)
     cells = [cell for stage in tables.stages(tables.universes(64)) for cell in stage]
-    assert len({cell.name.partition("/")[0] for cell in cells if cell.model == "tirbm"}) == 24
+    having = {cell.name.partition("/")[0] for cell in cells if cell.model == "tirbm"}
+    assert len(having - tables.design.universes.keys()) == 24
     numbers = [int(number) for cell in cells if (number := cell.name.partition("/")[0].removeprefix("s")).isdecimal()]
     assert numbers == sorted(numbers)
 

@@ -3,7 +3,7 @@
 A design has the default universe (all options as the suite takes them), every change of one option, and sampled
 universes, in which all choices vary at once: points of a scrambled Sobol sequence, one dimension a choice, by its place
 in the suite, so that more universes, or choices added at the end, keep those that were there. Options that are
-`alone` are tried by themselves only. The cells of a universe are ordinary cells: their runs are ordinary runs, found
+`alone` are tried by themselves only. The suite may name further universes. The cells of a universe are ordinary cells: their runs are ordinary runs, found
 again by their settings, and universes whose settings for a model are equal share its runs.
 """
 
@@ -37,7 +37,7 @@ AT_ONCE = 8
 
 logger = logging.getLogger("thetarbm")
 
-Kind = Literal["default", "one at a time", "sampled"]
+Kind = Literal["default", "one at a time", "sampled", "named"]
 Kinds = Literal["sobol", "one-at-a-time"]
 
 
@@ -47,7 +47,7 @@ class Universe:
 
     Attributes
     ----------
-    name : ``default``, the changed option as ``batch=50``, or the number of a sampled one as ``s12``
+    name : ``default``, the changed option as ``batch=50``, the number of a sampled one as ``s12``, or by the suite
     options : by choice
     """
 
@@ -98,7 +98,8 @@ class Readings:
             name: [each for each, option in choice.options.items() if not option.alone]
             for name, choice in self.choices.items()
         }
-        seen = {tuple(universe.options.values()) for universe in self.universes() if self._is_crossed(universe)}
+        fixed = [self.default, *self.one_at_a_time()]
+        seen = {tuple(universe.options.values()) for universe in fixed if self._is_crossed(universe)}
         total = math.prod(map(len, crossed.values()))
         points = qmc.Sobol(DIMENSIONS, scramble=True, seed=SEED)
         number = itertools.count(1)
@@ -120,10 +121,14 @@ class Readings:
         return not any(each.items() <= options.items() for each in self._excludes)
 
     def universes(self, count: int = 0, kinds: Kinds = "sobol") -> list[Universe]:
-        """The default, every change of one option, and as many sampled ones as make `count` universes in all."""
+        """The default, every change of one option, as many sampled ones as make `count`, and those that have a name."""
         fixed = [self.default, *self.one_at_a_time()]
         more = max(count - len(fixed), 0) if kinds == "sobol" else 0
-        return [*fixed, *itertools.islice(self.sampled(), more)] if more else fixed
+        named = [
+            Universe(name, "named", {**self.default.options, **each.options})
+            for name, each in self.design.universes.items()
+        ]
+        return [*fixed, *(itertools.islice(self.sampled(), more) if more else ()), *named]
 
     def find(self, name: str) -> Universe:
         """The universe of a name.
@@ -140,7 +145,8 @@ class Readings:
         if found is not None:
             return found
         raise InputError(
-            f"there is no universe {name!r}: it is default, an option as batch=50, or a sampled one as s12"
+            f"there is no universe {name!r}: it is default, an option as batch=50, a sampled one as s12, "
+            "or one that the suite names"
         )
 
     def cells(self, universe: Universe) -> list[Cell]:
@@ -172,9 +178,10 @@ class Readings:
         for number, universe in enumerate(universes):
             for cell in self.cells(universe):
                 rare = cell.model in having
-                if rare and universe.name not in having[cell.model]:
+                if rare and universe.kind != "named" and universe.name not in having[cell.model]:
                     continue
-                stage = {"default": (0, 0), "one at a time": (2 if rare else 1, 0), "sampled": (3, number // AT_ONCE)}
+                early = (2 if rare else 1, 0)
+                stage = {"default": (0, 0), "one at a time": early, "named": early, "sampled": (3, number // AT_ONCE)}
                 stages.setdefault(stage[universe.kind] if self._is_crossed(universe) else (4, 0), []).append(cell)
         return [stages[key] for key in sorted(stages)]
 
@@ -187,7 +194,8 @@ class Readings:
                 return 1 if self.choices[changed].models == [model] else 3
             return 0 if universe.kind == "default" else 2
 
-        return {universe.name for universe in sorted(universes, key=rank)[:count]}
+        designed = (universe for universe in universes if universe.kind != "named")
+        return {universe.name for universe in sorted(designed, key=rank)[:count]}
 
 
 def multiverse_store(results: Path) -> RunStore:

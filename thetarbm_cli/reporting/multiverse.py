@@ -338,6 +338,7 @@ class Analysis:
             design=self.readings.name,
             universes=len(self.recorded),
             sampled=sum(each.universe.kind == "sampled" for each in self.recorded),
+            named=sum(each.universe.kind == "named" for each in self.recorded),
             diverged=sum(bool(each.diverged) for each in self.recorded),
             diverged_cells=[name for each in self.recorded for name in each.diverged],
             axes={name: list(choice.options) for name, choice in self.readings.choices.items()},
@@ -466,8 +467,9 @@ class TextTable:
 
 def summary(output: Multiverse) -> str:
     """Say in a sentence what is recorded."""
-    changes = output.universes - output.sampled - 1
+    changes = output.universes - output.sampled - output.named - 1
     kinds = f"the default, {changes} changes of one option, {output.sampled} sampled"
+    kinds += f", {output.named} named" if output.named else ""
     return f"{output.universes} universes ({kinds}), {output.diverged} with a run that diverged."
 
 

@@ -113,6 +113,11 @@ def _check_choices(document: Document, suite: Suite) -> None:
     ]
     if suite.multiverse is not None:
         named += [(("multiverse", "excludes", n), each) for n, each in enumerate(suite.multiverse.excludes)]
+        named += [
+            (("multiverse", "designs", design, "universes", name, "options"), each.options)
+            for design, designed in suite.multiverse.designs.items()
+            for name, each in designed.universes.items()
+        ]
     for place, options in named:
         for name, option in options.items():
             if name not in owners or option not in suite.choices[name].options:
@@ -125,6 +130,10 @@ def _check_choices(document: Document, suite: Suite) -> None:
             if name not in owners:
                 place = ("multiverse", "designs", design, "choices", number)
                 document.add(place, f"there is no choice {name!r}: it has {', '.join(owners)}")
+        for universe, named_universe in each.universes.items():
+            for name in named_universe.options.keys() - set(each.choices):
+                place = ("multiverse", "designs", design, "universes", universe, "options", name)
+                document.add(place, f"the design has no choice {name!r}", at_key=True)
         cells = [(cell.experiment, cell.name) for cell in suite.cells(next(iter(suite.profiles)))]
         for number, pattern in enumerate(each.cells):
             if not any(pattern == experiment or fnmatchcase(name, pattern) for experiment, name in cells):

@@ -255,6 +255,13 @@ class Assumption(Part):
     choices: dict[Name, Choice] = {}
 
 
+class NamedUniverse(Part):
+    """A universe that somebody wants to see, beside those that a design makes by itself."""
+
+    why: str = Field(min_length=1)
+    options: dict[Name, Name] = Field(min_length=1, description="By choice; others as the suite takes them.")
+
+
 class Design(Part):
     """Cells that are run in every universe, and the choices that make the universes."""
 
@@ -265,6 +272,7 @@ class Design(Part):
     rare: dict[Model, Annotated[StrictInt, Field(ge=0)]] = Field(
         default={}, description="In how many universes a model is trained that is too dear for all."
     )
+    universes: dict[Name, NamedUniverse] = Field(default={}, description="Universes beside the designed ones.")
 
 
 class Multiverse(Part):
