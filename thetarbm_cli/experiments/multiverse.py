@@ -1,10 +1,11 @@
 """The multiverse of readings: universes, each one option of every choice of the suite, and their cells.
 
 A design has the default universe (all options as the suite takes them), every change of one option, and sampled
-universes, in which all choices vary at once: points of a scrambled Sobol sequence, one dimension a choice, by its place
-in the suite, so that more universes, or choices added at the end, keep those that were there. Options that are
-`alone` are tried by themselves only. The suite may name further universes. The cells of a universe are ordinary cells: their runs are ordinary runs, found
-again by their settings, and universes whose settings for a model are equal share its runs.
+universes, in which all choices vary at once: points of a scrambled Sobol sequence, one dimension a choice, by its
+place in the suite, so that more universes, or choices added at the end, keep those that were there. Options that are
+`alone` are tried by themselves only. The suite may name further universes. The cells of a universe are ordinary cells:
+their runs are ordinary runs, found again by their settings, and universes whose settings for a model are equal share
+its runs.
 """
 
 from __future__ import annotations
