@@ -18,7 +18,6 @@ from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING
 from thetarbm_cli.followup import command_line
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.execution.local import Executor
     from thetarbm_cli.experiments.multiverse import Kinds, Readings, Universe
     from thetarbm_cli.experiments.suite.schema import Cell, Suite
 
@@ -80,8 +79,7 @@ def command(
         return _print_universe(readings, readings.find(universe))
     if universes is not None or design is not None or dry_run:
         wanted = readings.universes(universes or 0, design or "sobol")
-        executor = make_executor(**where)
-        code = _make_runs(session, suite, suite_path, readings, wanted, executor, dry_run, retry_failed)
+        code = _make_runs(session, suite, suite_path, readings, wanted, dry_run, retry_failed, **where)
         if dry_run or code:
             return code
     return _print_analysis(session, suite, readings, profile, as_json)
@@ -93,9 +91,10 @@ def _make_runs(
     suite_path: Path | None,
     readings: Readings,
     wanted: list[Universe],
-    executor: Executor,
     dry_run: bool,
     retry_failed: bool,
+    jobs: int,
+    **where: Any,
 ) -> int:
     """Make the missing runs; one that diverges is an outcome like any other."""
     from thetarbm_cli.experiments.execution.job import Job, training_of
@@ -105,6 +104,7 @@ def _make_runs(
     from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.experiments.suite.loader import suite_identity
 
+    executor = make_executor(jobs, **where)
     context = RunContext(session.data_dir, multiverse_store(session.results), session.backend_name)
     stages = readings.stages(wanted)
     plan = make_plan(context, [cell for stage in stages for cell in stage], seeds=1)
@@ -118,7 +118,7 @@ def _make_runs(
     measured: dict[str, str] = {}
     lost = done = 0
     try:
-        with RunsDisplay(session.quiet, due) as display:
+        with RunsDisplay(session.quiet, due, jobs) as display:
             for stage in stages:
                 names = {cell.name for cell in stage}
                 runs = [run for run in due if run.cells[0] in names]
