@@ -14,20 +14,20 @@ from tests.experiments.runs import call, context_of, finish, record_of, spawn
 from tests.experiments.suites import FAILING, SUITE, lasting, write_suite
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext, run_on_worker
-from thetarbm_cli.experiments.execution.job import Job, Outcome
+from thetarbm_cli.experiments.execution.job import Outcome
 from thetarbm_cli.experiments.execution.local import Executor, LocalExecutor
-from thetarbm_cli.experiments.execution.plan import make_plan
+from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 
 
-def jobs_of(folder: Path, small_data: Path, results: Path, text: str | None = None, seeds: int = 1) -> list[Job]:
+def jobs_of(folder: Path, small_data: Path, results: Path, text: str | None = None, seeds: int = 1) -> list[PlannedRun]:
     path = write_suite(folder, text) if text else write_suite(folder)
     cells = load_suite(path).cells("tiny")
-    return [Job.of(run, SUITE) for run in make_plan(context_of(small_data, results), cells, seeds=seeds)]
+    return make_plan(context_of(small_data, results), cells, seeds=seeds, suite=SUITE)
 
 
-def do_all(executor: Executor, small_data: Path, results: Path, jobs: list[Job]) -> list[Outcome]:
+def do_all(executor: Executor, small_data: Path, results: Path, jobs: list[PlannedRun]) -> list[Outcome]:
     return [outcome for _, outcome in executor(context_of(small_data, results), jobs, False)]
 
 

@@ -14,9 +14,9 @@ from tests.experiments.suites import write_suite
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext
-from thetarbm_cli.experiments.execution.job import Job, Outcome, record_failure, run_job
+from thetarbm_cli.experiments.execution.job import Outcome, record_failure, run_job
 from thetarbm_cli.experiments.execution.local import LOST_PROCESS, LocalExecutor, LostProcessError
-from thetarbm_cli.experiments.execution.plan import make_plan
+from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
 from thetarbm_cli.experiments.runs import training as training_run
 from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -115,9 +115,9 @@ def test_runs_that_are_killed_or_fail_are_recorded_and_others_go_on(
 IDENTITY = SuitePart(file="suite.yaml", title="faults")
 
 
-def jobs_of(tmp_path: Path, small_data: Path) -> list[Job]:
+def jobs_of(tmp_path: Path, small_data: Path) -> list[PlannedRun]:
     cells = load_suite(write_suite(tmp_path, SUITE)).cells("tiny")
-    return [Job.of(run, IDENTITY) for run in make_plan(context_of(small_data, tmp_path), cells, seeds=1)]
+    return make_plan(context_of(small_data, tmp_path), cells, seeds=1, suite=IDENTITY)
 
 
 @pytest.mark.parametrize("keep_going", [True, False])
@@ -125,11 +125,11 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
     tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch, keep_going: bool
 ) -> None:
     killed, _, first, second = jobs_of(tmp_path, small_data)
-    given: list[list[Job]] = []
+    given: list[list[PlannedRun]] = []
 
     def cluster_of_one_worker(
-        client: object, context: object, worker: object, jobs: list[Job]
-    ) -> Iterator[tuple[Job, Outcome | Exception]]:
+        client: object, context: object, worker: object, jobs: list[PlannedRun]
+    ) -> Iterator[tuple[PlannedRun, Outcome | Exception]]:
         given.append(jobs)
         for job in jobs:
             yield job, LostProcessError() if killed in jobs else Outcome("done", "run", None, 1.0)
@@ -137,7 +137,7 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
     monkeypatch.setattr(dask_module, "_outcomes", cluster_of_one_worker)
     worker = WorkerContext(tmp_path, small_data, "numpy", None)
     outcomes = list(
-        dask_module._finish_jobs(None, context_of(small_data, tmp_path), worker, [first, killed, second], keep_going)
+        dask_module._finish_runs(None, context_of(small_data, tmp_path), worker, [first, killed, second], keep_going)
     )
     assert given == [[first, killed, second], [first], [killed], *([[second]] if keep_going else [])]
     assert [outcome.error for _, outcome in outcomes] == [None, LOST_PROCESS, *([None] if keep_going else [])]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import context_of, record_of
-from thetarbm_cli.experiments.execution.job import Job, longest_first, training_of
+from thetarbm_cli.experiments.execution.job import longest_first, training_of
+from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs import orientations, sharing
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.orientations import OrientationCache
@@ -248,14 +249,14 @@ def test_the_sets_that_were_not_used_for_longest_go(data: Path, monkeypatch: pyt
 
 
 def test_the_longest_runs_come_first_and_those_of_one_training_together() -> None:
+    def planned(settings: RunSettings, seed: int, *measures: str) -> PlannedRun:
+        return PlannedRun(settings, seed, "paper", ("cell",), measures, (), None, "missing", "")
+
     cells = load_suite(None).cells("paper")
-    runs = [
-        Job(cell.settings(), seed, (cell.name,), ("error", "gamma"), (), False) for cell in cells for seed in (0, 1)
-    ]
-    shared = resolve("theta", svm={"C": 3})
+    runs = [planned(cell.settings(), seed, "error", "gamma") for cell in cells for seed in (0, 1)]
     runs += [
-        Job(shared, 1, ("svm",), ("error",), (), False),
-        Job(resolve("tirbm"), 0, ("tirbm",), ("error", "gamma"), (), False),
+        planned(resolve("theta", svm={"C": 3}), 1, "error"),
+        planned(resolve("tirbm"), 0, "error", "gamma"),
     ]
     ordered = longest_first(runs)
     assert sorted(map(id, ordered)) == sorted(map(id, runs))

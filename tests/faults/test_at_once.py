@@ -11,7 +11,6 @@ import pytest
 
 from tests.experiments.runs import call, finish
 from tests.faults.scenes import SUITE, TINY, Stage
-from thetarbm_cli.experiments.execution import runner as progress
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Theory
@@ -69,5 +68,5 @@ def test_who_waited_for_the_checks_of_another_does_not_repeat_them(
     reasons = iter(["never run", ""])
     monkeypatch.setattr(theory, "why_due", lambda results, theory: next(reasons))
     monkeypatch.setattr("thetarbm_cli.measures.theory.verify", lambda *_, **__: pytest.fail("they are made twice"))
-    row = progress.do_theory(tmp_path, wanted, lambda reason: None)
+    row = theory.do_theory(tmp_path, wanted, lambda reason: None)
     assert row.state == "done"

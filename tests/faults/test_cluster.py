@@ -18,7 +18,6 @@ from tests.faults.scenes import SUITE, TINY, Stage
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor
-from thetarbm_cli.experiments.execution.job import Job
 from thetarbm_cli.experiments.execution.plan import make_plan
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -41,7 +40,7 @@ def test_a_cluster_of_another_version_is_refused_before_the_first_job(
     start: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     context = context_of(start / "data", start / "results")
-    jobs = [Job.of(run) for run in make_plan(context, load_suite(start / "suite.yaml").cells("tiny"), seeds=1)]
+    jobs = make_plan(context, load_suite(start / "suite.yaml").cells("tiny"), seeds=1)
     monkeypatch.setattr(dask_module, "__version__", "9.9")
     with LocalCluster(
         n_workers=1, processes=False, host="127.0.0.1", protocol="tcp", dashboard_address="127.0.0.1:0"

@@ -88,16 +88,15 @@ def _driver_version() -> str | None:
 
 def _make_runs(session: Session, context: RunContext, cells: list[schema.Cell]) -> None:
     from thetarbm_cli.experiments.execution.local import LocalExecutor
-    from thetarbm_cli.experiments.execution.plan import make_plan
-    from thetarbm_cli.experiments.execution.runner import pending, steps
+    from thetarbm_cli.experiments.execution.plan import make_plan, pending
 
     due = pending(make_plan(context, cells), retry_failed=True)
     jobs = min(2, os.cpu_count() or 1)
     with RunsDisplay(session.quiet, due, jobs) as display:
-        for step in steps(context, due, LocalExecutor(jobs), keep_going=False, on_report=display.working):
-            display.finished(step)
-            if step.outcome.state == "failed":
-                raise ThetaRBMError(f"{step.run.cells[0]}: {step.outcome.error}")
+        for run, outcome in LocalExecutor(jobs)(context, due, keep_going=False, on_report=display.working):
+            display.finished(run, outcome)
+            if outcome.state == "failed":
+                raise ThetaRBMError(f"{run.cells[0]}: {outcome.error}")
 
 
 def _print_beside(quick: Numbers, full: Numbers) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,9 +96,8 @@ def _make_runs(
     **where: Any,
 ) -> int:
     """Make the missing runs; one that diverges is an outcome like any other."""
-    from thetarbm_cli.experiments.execution.job import Job, training_of
-    from thetarbm_cli.experiments.execution.plan import make_plan
-    from thetarbm_cli.experiments.execution.runner import pending, steps
+    from thetarbm_cli.experiments.execution.job import training_of
+    from thetarbm_cli.experiments.execution.plan import make_plan, pending
     from thetarbm_cli.experiments.multiverse import multiverse_store, note_universes, pack, remove_weights
     from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.experiments.suite.loader import suite_identity
@@ -107,14 +105,15 @@ def _make_runs(
     executor = make_executor(jobs, **where)
     context = RunContext(session.data_dir, multiverse_store(session.results), session.backend_name)
     stages = readings.stages(wanted)
-    plan = make_plan(context, [cell for stage in stages for cell in stage], seeds=1)
+    plan = make_plan(
+        context, [cell for stage in stages for cell in stage], seeds=1, suite=suite_identity(suite, suite_path)
+    )
     due = pending(plan, retry_failed)
     session.say(f"{len(wanted)} universes, {len(plan)} different runs, {len(due)} of them to make")
     if dry_run:
         return EXIT_RUNS_MISSING if due else 0
     note_universes(session.results, readings, wanted)
-    identity = suite_identity(suite, suite_path)
-    waiting = {run: training_of(Job.of(run)) for run in due}
+    waiting = {run: training_of(run) for run in due}
     measured: dict[str, str] = {}
     lost = done = 0
     try:
@@ -122,18 +121,18 @@ def _make_runs(
             for stage in stages:
                 names = {cell.name for cell in stage}
                 runs = [run for run in due if run.cells[0] in names]
-                for step in steps(context, runs, executor, True, identity, display.working):
+                for run, outcome in executor(context, runs, True, display.working):
                     done += 1
-                    display.finished(replace(step, done=done, total=len(due)))
-                    training = waiting.pop(step.run)
-                    if step.outcome.run is not None:
-                        measured[step.outcome.run] = training
-                    diverged = (step.outcome.error or "").startswith("training diverged")
-                    lost += step.outcome.state == "failed" and not diverged
+                    display.finished(run, outcome)
+                    training = waiting.pop(run)
+                    if outcome.run is not None:
+                        measured[outcome.run] = training
+                    diverged = (outcome.error or "").startswith("training diverged")
+                    lost += outcome.state == "failed" and not diverged
                     if done % PACKED_EVERY == 0:
                         # What others are still to be measured with stays.
                         shared = set(waiting.values())
-                        remove_weights(context.store, [run for run, key in measured.items() if key not in shared])
+                        remove_weights(context.store, [name for name, key in measured.items() if key not in shared])
                         pack(session.results)
     finally:
         pack(session.results)

@@ -96,8 +96,7 @@ def command(
     Errors are read from the records; runs that are missing are made, as by thetarbm run perturbation.
     """
     from thetarbm_cli.experiments.execution.local import LocalExecutor
-    from thetarbm_cli.experiments.execution.plan import make_plan
-    from thetarbm_cli.experiments.execution.runner import pending, steps
+    from thetarbm_cli.experiments.execution.plan import make_plan, pending
     from thetarbm_cli.experiments.runs.images import require_images
     from thetarbm_cli.experiments.runs.settings import parse_assignments
     from thetarbm_cli.experiments.suite.loader import load_suite
@@ -135,12 +134,11 @@ def command(
     errors: dict[str, tuple[str, float]] = {}
     due = pending(plan, retry_failed=True)
     with RunsDisplay(session.quiet, due, jobs) as display:
-        for step in steps(context, due, LocalExecutor(jobs), keep_going=False, on_report=display.working):
-            outcome = step.outcome
+        for run, outcome in LocalExecutor(jobs)(context, due, keep_going=False, on_report=display.working):
             if outcome.run is None or outcome.test_error_percent is None:
-                raise ThetaRBMError(f"{step.run.cells[0]}: {outcome.error}")
-            errors |= dict.fromkeys(step.run.cells, (outcome.run, outcome.test_error_percent))
-            display.finished(step)
+                raise ThetaRBMError(f"{run.cells[0]}: {outcome.error}")
+            errors |= dict.fromkeys(run.cells, (outcome.run, outcome.test_error_percent))
+            display.finished(run, outcome)
     for run in plan:
         if run not in due:
             errors |= dict.fromkeys(run.cells, _recorded(context, run))

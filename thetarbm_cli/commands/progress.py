@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.live import Live
 
+    from thetarbm_cli.experiments.execution.job import Outcome
     from thetarbm_cli.experiments.execution.plan import PlannedRun
-    from thetarbm_cli.experiments.execution.runner import Step
     from thetarbm_cli.models.contrastive_divergence import EpochRecord
 
 Progress = Callable[[int, int], None]
@@ -214,23 +214,23 @@ class RunsDisplay(Display):
     """Show runs that are being made: all of them in a bar, and a line for each that is at work."""
 
     def __init__(self, quiet: bool, runs: Sequence[PlannedRun], at_once: int = 1) -> None:
-        from thetarbm_cli.experiments.execution.job import Job, cost
+        from thetarbm_cli.experiments.execution.job import cost
 
         super().__init__(quiet)
-        self.costs = {_name(run): cost(Job.of(run)) for run in runs}
+        self.costs = {run.name: cost(run) for run in runs}
         self.overall = AllRuns(self, len(runs), USUAL_PACE * min(at_once, max(1, len(runs))))
         if runs:
             self.lines[""] = self.overall
 
     def working(self, run: PlannedRun, step: str, done: int, total: int) -> None:
         """Show how far a run is."""
-        self.line(_name(run)).update(step, done, total)
+        self.line(run.name).update(step, done, total)
 
-    def finished(self, step: Step) -> None:
+    def finished(self, run: PlannedRun, outcome: Outcome) -> None:
         """Show how a run ended; failures are shown even where all else is quiet."""
-        name, outcome = _name(step.run), step.outcome
+        name, overall = run.name, self.overall
         self.lines.pop(name, None)
-        self.overall.finish(self.costs.pop(name), step.done)
+        overall.finish(self.costs.pop(name))
         if outcome.state == "failed":
             debug = click.get_current_context().find_root().params["debug"]
             hint = "; --debug with --retry-failed shows the traceback" if outcome.traceback and not debug else ""
@@ -240,10 +240,10 @@ class RunsDisplay(Display):
             return
         error = "no labels" if outcome.test_error_percent is None else f"{outcome.test_error_percent:.2f} %"
         numbers = error + ("" if outcome.gamma_test is None else f", γ {outcome.gamma_test:.4f}")
-        self.overall.note = f"last {numbers}"
+        overall.note = f"last {numbers}"
         if not self.on_terminal:
-            left = "" if step.done == step.total else f", about {time_left(self.overall.seconds_left)}"
-            self.say(f"[{step.done}/{step.total}] {name}: {numbers}, {outcome.seconds:.0f} s{left}")
+            left = "" if overall.done == overall.total else f", about {time_left(overall.seconds_left)}"
+            self.say(f"[{overall.done}/{overall.total}] {name}: {numbers}, {outcome.seconds:.0f} s{left}")
 
 
 class AllRuns(Line):
@@ -253,10 +253,10 @@ class AllRuns(Line):
         super().__init__("runs")
         self.display, self.total, self.pace, self.finished_cost = display, total, pace, 0.0
 
-    def finish(self, cost: float, done: int) -> None:
+    def finish(self, cost: float) -> None:
         """Count one more."""
         self.finished_cost += cost
-        self.done = done
+        self.done += 1
 
     def _costs(self) -> tuple[float, float]:
         """Add up what is done, and what there is to do."""
@@ -279,7 +279,3 @@ class AllRuns(Line):
             return total / self.pace
         elapsed = time.perf_counter() - self.started
         return (total - done) * (elapsed + SECONDS_BELIEVED) / (done + self.pace * SECONDS_BELIEVED)
-
-
-def _name(run: PlannedRun) -> str:
-    return f"{run.cells[0]} seed {run.seed}"

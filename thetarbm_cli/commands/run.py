@@ -94,9 +94,8 @@ def command(
     thetarbm run theta/sparsity=0.3 'perturbation/n=1,*' -j 2
     thetarbm run fashion
     """  # noqa: D301  click takes \b as "keep these lines"
-    from thetarbm_cli.experiments.execution.plan import choose_cells, make_plan
-    from thetarbm_cli.experiments.execution.runner import do_theory, final_states, pending, steps, theory_run
-    from thetarbm_cli.experiments.execution.theory import why_due
+    from thetarbm_cli.experiments.execution.plan import choose_cells, final_states, make_plan, pending
+    from thetarbm_cli.experiments.execution.theory import do_theory, theory_run, why_due
     from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
 
     executor = make_executor(**where)
@@ -109,7 +108,7 @@ def command(
         if not {cell.name for cell in choose_cells(cells, [name])} & {cell.name for cell in chosen}:
             raise InputError(f"--force {name} is not among the runs of this call: name it before the options as well")
     theory = suite.theory if not names or "theory" in names else None
-    plan = make_plan(context, chosen, seeds=seeds, forced=force)
+    plan = make_plan(context, chosen, seeds=seeds, forced=force, suite=suite_identity(suite, suite_path))
     due = pending(plan, retry_failed)
     if dry_run:
         reason = why_due(session.results, theory) if theory is not None else ""
@@ -120,9 +119,9 @@ def command(
     checked = do_theory(session.results, theory, lambda why: session.say(f"theory: {why}"))
     finished = {}
     with RunsDisplay(session.quiet, due, where["jobs"]) as display:
-        for step in steps(context, due, executor, keep_going, suite_identity(suite, suite_path), display.working):
-            finished[step.run] = step.outcome
-            display.finished(step)
+        for run, outcome in executor(context, due, keep_going, display.working):
+            finished[run] = outcome
+            display.finished(run, outcome)
     runs = ([checked] if checked else []) + final_states(plan, finished, retry_failed)
     return _print_end(_output(runs, time.perf_counter() - started), as_json)
 

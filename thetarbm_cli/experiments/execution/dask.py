@@ -1,4 +1,4 @@
-"""Do the jobs of a suite on a Dask cluster.
+"""Make runs on a Dask cluster.
 
 Workers that see the results folder of the client write into it, and a run that lost its worker goes on from its
 checkpoint on another. Workers that do not see it work in a folder of their own and hand record and weights back.
@@ -18,8 +18,9 @@ from typing import Any
 
 from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.execution.job import Job, Outcome, Report, longest_first, run_job, training_of
-from thetarbm_cli.experiments.execution.local import JobReport, LostProcessError, failed, nobody_asks, seldom
+from thetarbm_cli.experiments.execution.job import Outcome, Report, longest_first, run_job, training_of
+from thetarbm_cli.experiments.execution.local import LostProcessError, RunReport, failed, nobody_asks, seldom
+from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.record import Measurement, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
@@ -46,27 +47,27 @@ class WorkerContext:
 
 @dataclass(frozen=True)
 class WorkerResult:
-    """Carry the outcome of a job, and what the client has to store itself."""
+    """Carry the outcome of a run, and what the client has to store itself."""
 
     outcome: Outcome
     record: str | None = None
     weights: bytes | None = None
 
 
-def run_on_worker(worker: WorkerContext, job: Job) -> WorkerResult:
-    """Do a job on a worker."""
+def run_on_worker(worker: WorkerContext, planned: PlannedRun) -> WorkerResult:
+    """Make a run on a worker."""
     if (worker.version, worker.algorithm) != (__version__, ALGORITHM):
         raise InputError(
             f"a worker has thetarbm {__version__} (algorithm {ALGORITHM}), the client {worker.version} "
             f"(algorithm {worker.algorithm}); install the same on both"
         )
-    report = _reporter(worker.topic, job)
+    report = _reporter(worker.topic, planned)
     if worker.token is not None and worker.token.is_file():
         context = RunContext(worker.data_dir, RunStore(worker.results), worker.backend_name)
-        return WorkerResult(run_job(context, job, report))
+        return WorkerResult(run_job(context, planned, report))
     with tempfile.TemporaryDirectory(prefix="thetarbm-") as folder:
         context = RunContext(_own_data_dir(worker), RunStore(Path(folder), shipped=False), worker.backend_name)
-        outcome = run_job(context, job, report)
+        outcome = run_job(context, planned, report)
         names = context.store.identifiers()
         if not names:
             return WorkerResult(outcome)
@@ -78,7 +79,7 @@ def run_on_worker(worker: WorkerContext, job: Job) -> WorkerResult:
         )
 
 
-def _reporter(topic: str, job: Job) -> Report:
+def _reporter(topic: str, planned: PlannedRun) -> Report:
     """Report by events, which the client is told of by the scheduler."""
 
     def send(*words: str | int) -> None:
@@ -86,13 +87,9 @@ def _reporter(topic: str, job: Job) -> Report:
 
         # Outside a worker, nobody asks.
         with contextlib.suppress(ValueError):
-            get_worker().log_event(topic, [_key(job), *words])
+            get_worker().log_event(topic, [planned.name, *words])
 
     return seldom(send)
-
-
-def _key(job: Job) -> str:
-    return f"{job.labels[0]} {job.seed}"
 
 
 def _own_data_dir(worker: WorkerContext) -> Path:
@@ -126,58 +123,58 @@ class DaskExecutor:
     shared: bool | None = None
 
     def __call__(
-        self, context: RunContext, jobs: Sequence[Job], keep_going: bool, on_report: JobReport = nobody_asks
-    ) -> Iterator[tuple[Job, Outcome]]:
-        """Yield each job with its outcome."""
-        if not jobs:
+        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = nobody_asks
+    ) -> Iterator[tuple[PlannedRun, Outcome]]:
+        """Yield each run with its outcome."""
+        if not runs:
             return
-        by_key, topic = {_key(job): job for job in jobs}, f"thetarbm-{uuid.uuid4().hex}"
+        by_name, topic = {run.name: run for run in runs}, f"thetarbm-{uuid.uuid4().hex}"
         with _connected(self.scheduler, self.workers) as client, _token(context, self.shared) as token:
             _check_versions(client)
-            client.subscribe_topic(topic, lambda event: on_report(by_key[event[1][0]], *event[1][1:]))
+            client.subscribe_topic(topic, lambda event: on_report(by_name[event[1][0]], *event[1][1:]))
             worker = WorkerContext(
                 context.store.folder.parent.absolute(), context.data_dir.absolute(), context.backend_name, token, topic
             )
-            ordered = longest_first(jobs)
-            first = {training_of(job): job for job in reversed(ordered)}
+            ordered = longest_first(runs)
+            first = {training_of(run): run for run in reversed(ordered)}
             # All are given to the cluster at once: those that wait for the training of another come last.
-            ordered.sort(key=lambda job: job is not first[training_of(job)])
-            yield from _finish_jobs(client, context, worker, ordered, keep_going)
+            ordered.sort(key=lambda run: run is not first[training_of(run)])
+            yield from _finish_runs(client, context, worker, ordered, keep_going)
 
 
-def _finish_jobs(
-    client: Any, context: RunContext, worker: WorkerContext, jobs: Sequence[Job], keep_going: bool
-) -> Iterator[tuple[Job, Outcome]]:
+def _finish_runs(
+    client: Any, context: RunContext, worker: WorkerContext, runs: Sequence[PlannedRun], keep_going: bool
+) -> Iterator[tuple[PlannedRun, Outcome]]:
     """Outcomes as they come.
 
-    Dask blames the death of a worker on all that waited there. Jobs that it gives up are therefore tried once more,
+    Dask blames the death of a worker on all that waited there. Runs that it gives up are therefore tried once more,
     each alone, when all others are done: one whose workers die again is to blame itself.
     """
-    suspects: list[Job] = []
-    for job, outcome in _outcomes(client, context, worker, jobs):
-        if isinstance(outcome, LostProcessError) and len(jobs) > 1:
-            logger.warning("the workers of %s died; it is tried once more after the others", job.labels[0])
-            suspects.append(job)
+    suspects: list[PlannedRun] = []
+    for run, outcome in _outcomes(client, context, worker, runs):
+        if isinstance(outcome, LostProcessError) and len(runs) > 1:
+            logger.warning("the workers of %s died; it is tried once more after the others", run.labels[0])
+            suspects.append(run)
             continue
-        ended = outcome if isinstance(outcome, Outcome) else failed(context, job, outcome)
-        yield job, ended
+        ended = outcome if isinstance(outcome, Outcome) else failed(context, run, outcome)
+        yield run, ended
         if ended.state == "failed" and not keep_going:
             return
     for suspect in suspects:
-        for ending in _finish_jobs(client, context, worker, [suspect], keep_going):
+        for ending in _finish_runs(client, context, worker, [suspect], keep_going):
             yield ending
             if ending[1].state == "failed" and not keep_going:
                 return
 
 
 def _outcomes(
-    client: Any, context: RunContext, worker: WorkerContext, jobs: Sequence[Job]
-) -> Iterator[tuple[Job, Outcome | Exception]]:
-    """Give jobs to the cluster and yield each with what came of it; who stops asking cancels the rest."""
+    client: Any, context: RunContext, worker: WorkerContext, runs: Sequence[PlannedRun]
+) -> Iterator[tuple[PlannedRun, Outcome | Exception]]:
+    """Give runs to the cluster and yield each with what came of it; who stops asking cancels the rest."""
     from distributed import as_completed
 
-    # A job is never pure for Dask: the store decides what is done already.
-    futures = {client.submit(run_on_worker, worker, job, pure=False): job for job in jobs}
+    # A run is never pure for Dask: the store decides what is done already.
+    futures = {client.submit(run_on_worker, worker, run, pure=False): run for run in runs}
     try:
         for future in as_completed(list(futures)):
             if future.cancelled():
@@ -190,14 +187,14 @@ def _outcomes(
             client.cancel([future for future in futures if not future.done()])
 
 
-def _receive(context: RunContext, job: Job, future: Any) -> Outcome | Exception:
+def _receive(context: RunContext, planned: PlannedRun, future: Any) -> Outcome | Exception:
     """The outcome of a future, or its error; what was handed back is stored."""
     from distributed import KilledWorker
 
     try:
         result: WorkerResult = future.result()
         if result.record is not None:
-            _store(context, result.record, result.weights, job.force)
+            _store(context, result.record, result.weights, planned.forced)
     except KilledWorker:
         return LostProcessError()
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
@@ -253,7 +250,7 @@ def _connected(scheduler: str | None, workers: int) -> Iterator[Any]:
 
 
 def _check_versions(client: Any) -> None:
-    """Refuse a scheduler or workers without this version of the package, which could not even read a job.
+    """Refuse a scheduler or workers without this version of the package, which could not even read a run.
 
     Workers that come later tell another version themselves (`run_on_worker`).
     """

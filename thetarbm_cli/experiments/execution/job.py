@@ -1,4 +1,4 @@
-"""One job of the suite: a run trained and measured, whatever happens told as an outcome."""
+"""Make one planned run: train and measure it, whatever happens told as an outcome."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.environment import describe_environment
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.images import described_data
-from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord, SuitePart
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
+from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.runs.sharing import training_part
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.runs.training import seeds_by_axis, train_run
@@ -31,7 +31,7 @@ SVM_COST = 15
 
 logger = logging.getLogger("thetarbm")
 
-# Told how far a job is: the step, and how much of it is done of how much.
+# Told how far a run is: the step, and how much of it is done of how much.
 Report = Callable[[str, int, int], None]
 
 
@@ -39,51 +39,25 @@ def tell_nobody(step: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class Job:
-    """A run to be made, as it travels to a process or a machine."""
-
-    settings: RunSettings
-    seed: int
-    labels: tuple[str, ...]
-    measures: tuple[str, ...]
-    offsets: tuple[float, ...]
-    force: bool
-    suite: SuitePart | None = None
-
-    @classmethod
-    def of(cls, planned: PlannedRun, suite: SuitePart | None = None) -> Job:
-        """The job of a planned run; one for no suite is noted in the record as one made by hand."""
-        return cls(
-            planned.settings,
-            planned.seed,
-            planned.labels,
-            planned.measures,
-            planned.offsets,
-            planned.forced,
-            suite,
-        )
-
-
-def training_of(job: Job) -> str:
-    """Name what a job learns: jobs of one name train once, whatever they measure."""
-    data = job.settings.data
+def training_of(run: PlannedRun) -> str:
+    """Name what a run learns: those of one name train once, whatever they measure."""
+    data = run.settings.data
     return json.dumps(
-        [training_part(job.settings), job.seed, data.train_on, data.source, data.seed], sort_keys=True, default=str
+        [training_part(run.settings), run.seed, data.train_on, data.source, data.seed], sort_keys=True, default=str
     )
 
 
-def longest_first(jobs: Sequence[Job]) -> list[Job]:
-    """Order jobs so that processes end together: the longest first, those that share a training one after the other."""
+def longest_first(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
+    """Order runs so that processes end together: the longest first, those that share a training one after the other."""
     longest: dict[str, float] = {}
-    for job in jobs:
-        longest[training_of(job)] = max(longest.get(training_of(job), 0.0), cost(job))
-    return sorted(jobs, key=lambda job: (-longest[training_of(job)], training_of(job)))
+    for run in runs:
+        longest[training_of(run)] = max(longest.get(training_of(run), 0.0), cost(run))
+    return sorted(runs, key=lambda run: (-longest[training_of(run)], training_of(run)))
 
 
-def cost(job: Job) -> float:
-    """Estimate how long a job takes, in products of one image with 500 units' weights."""
-    settings, parameters = job.settings, job.settings.complete_parameters
+def cost(run: PlannedRun) -> float:
+    """Estimate how long a run takes, in products of one image with 500 units' weights."""
+    settings, parameters = run.settings, run.settings.complete_parameters
     train, test = settings.data.train or USUAL_TRAIN, settings.data.test or USUAL_TEST
     rotations = parameters.get("rotations", 1) if settings.model == "tirbm" else 1
     hidden = parameters.get("hidden", 500) / 500
@@ -91,7 +65,7 @@ def cost(job: Job) -> float:
     learned = 5 * train * parameters.get("epochs", 0) * (5 if parameters.get("tensor") == "full" else 1)
     most = settings.data.gamma or train + test
     copies = 10 * (
-        (min(train, most) + min(test, most)) * ("gamma" in job.measures) + min(train, most) * len(job.offsets)
+        (min(train, most) + min(test, most)) * ("gamma" in run.measures) + min(train, most) * len(run.offsets)
     )
     features = hidden * parameters.get("pooling", 1) ** 2
     return float(hidden * rotations * learned + features * (rotations * copies + SVM_COST * (train + test)))
@@ -99,7 +73,7 @@ def cost(job: Job) -> float:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended; the traceback is of an error that is not one of ours, for --debug."""
+    """How a run ended; the traceback is of an error that is not one of ours, for --debug."""
 
     state: Literal["done", "cached", "failed"]
     run: str | None
@@ -110,7 +84,7 @@ class Outcome:
     traceback: str | None = None
 
 
-def run_job(context: RunContext, job: Job, report: Report = tell_nobody) -> Outcome:
+def run_job(context: RunContext, planned: PlannedRun, report: Report = tell_nobody) -> Outcome:
     """Train and measure; an error, whatever it is, is recorded and told."""
     started = time.perf_counter()
 
@@ -123,21 +97,21 @@ def run_job(context: RunContext, job: Job, report: Report = tell_nobody) -> Outc
         report(PREPARING, 0, 0)
         trained = train_run(
             context,
-            job.settings,
-            job.seed,
-            force=job.force,
+            planned.settings,
+            planned.seed,
+            force=planned.forced,
             on_epoch=lambda record, epochs: report(TRAINING, record.epoch, epochs),
             on_data=lambda done, total: report(PREPARING, done, total),
         )
         run = trained.record.run
         # Before it is measured: with its last number a run is done, and what is not written by then never will be.
-        _note(context, run, job, None)
+        _note(context, run, planned, None)
         record, measured = evaluate_run(
             context,
             run,
-            measures=job.measures,
-            more_offsets=job.offsets,
-            force=job.force,
+            measures=planned.measures,
+            more_offsets=planned.offsets,
+            force=planned.forced,
             display=measuring,
         )
     except Exception as error:  # noqa: BLE001  whatever happens to one run must not end the others
@@ -154,12 +128,14 @@ def run_job(context: RunContext, job: Job, report: Report = tell_nobody) -> Outc
             metrics.value(GAMMA_TEST),
         )
     # Out here the error is gone, and with it the arrays that it held: if memory ran out, there is some again.
-    failed = record_failure(context, job, message, kind)
+    failed = record_failure(context, planned, message, kind)
     return Outcome("failed", failed, message, time.perf_counter() - started, traceback=trace)
 
 
-def record_failure(context: RunContext, job: Job, error: str, kind: type[BaseException] = Exception) -> str | None:
-    """Record that a job failed, if its data is prepared here, and give the run: without, it has no name.
+def record_failure(
+    context: RunContext, planned: PlannedRun, error: str, kind: type[BaseException] = Exception
+) -> str | None:
+    """Record that a run failed, if its data is prepared here, and give the run: without, it has no name.
 
     After a wrong input no record is made where there is none: there is no run that could have failed. After a full disk
     nothing is recorded at all, so that the same command goes on when there is room.
@@ -167,34 +143,36 @@ def record_failure(context: RunContext, job: Job, error: str, kind: type[BaseExc
     if issubclass(kind, StorageError):
         return None
     try:
-        data = described_data(context.data_dir, job.settings.data)
+        data = described_data(context.data_dir, planned.settings.data)
         if data is None:
             return None
         checksums = {role: each["sha256"] for role, each in data.items()}
-        run = run_id(job.settings, checksums, job.seed, select_backend(context.backend_name).name)
+        run = run_id(planned.settings, checksums, planned.seed, select_backend(context.backend_name).name)
         # Another process may have taken up what a dead one left, and will say itself how it ends.
         if not context.store.is_held(run):
             if context.store.load(run) is None:
                 if issubclass(kind, InputError):
                     return run
-                context.store.save(_record_of_failure(context, job, run, data))
-            _note(context, run, job, error)
+                context.store.save(_record_of_failure(context, planned, run, data))
+            _note(context, run, planned, error)
     except Exception as problem:  # noqa: BLE001  that it cannot be recorded must not hide the failure itself
-        logger.warning("a failed run of %s cannot be recorded: %s", job.labels[0], format_error(problem))
+        logger.warning("a failed run of %s cannot be recorded: %s", planned.labels[0], format_error(problem))
         return None
     return run
 
 
-def _record_of_failure(context: RunContext, job: Job, run: str, data: dict[str, dict[str, Any]]) -> RunRecord:
+def _record_of_failure(
+    context: RunContext, planned: PlannedRun, run: str, data: dict[str, dict[str, Any]]
+) -> RunRecord:
     """The record of a run that could not write its own: its process was lost, or it failed before it trained."""
     return RunRecord(
         algorithm=ALGORITHM,
         run=run,
         state="failed",
-        settings=job.settings,
-        parameters=job.settings.complete_parameters,
-        seed=job.seed,
-        seeds=seeds_by_axis(job.settings, job.seed),
+        settings=planned.settings,
+        parameters=planned.settings.complete_parameters,
+        seed=planned.seed,
+        seeds=seeds_by_axis(planned.settings, planned.seed),
         data=data,
         environment=describe_environment(select_backend(context.backend_name)),
         history=[],
@@ -203,17 +181,17 @@ def _record_of_failure(context: RunContext, job: Job, run: str, data: dict[str, 
     )
 
 
-def _note(context: RunContext, run: str, job: Job, error: str | None) -> None:
+def _note(context: RunContext, run: str, planned: PlannedRun, error: str | None) -> None:
     """Write into a record that is not measured yet which cells it is made for, and what went wrong."""
     with context.store.locked(run):
         record = context.store.load(run)
         if record is None or record.is_measured:
             return
         changes: dict[str, Any] = {"error": error}
-        if job.suite is not None:
+        if planned.suite is not None:
             # Cells of another suite are not this one's.
-            others = record.cells if record.suite == job.suite else []
-            changes |= {"cells": sorted({*others, *job.labels}), "suite": job.suite}
+            others = record.cells if record.suite == planned.suite else []
+            changes |= {"cells": sorted({*others, *planned.labels}), "suite": planned.suite}
         changed = record.model_copy(update=changes)
         if changed != record:
             context.store.save(changed)

@@ -1,4 +1,4 @@
-"""Do the jobs of a suite on this machine: in this process, or side by side in processes of their own."""
+"""Make runs on this machine: in this process, or side by side in processes of their own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from typing import Any, Protocol, TypeVar
 from thetarbm_cli import followup
 from thetarbm_cli.errors import ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution.job import (
-    Job,
     Outcome,
     Report,
     longest_first,
@@ -30,6 +29,7 @@ from thetarbm_cli.experiments.execution.job import (
     tell_nobody,
     training_of,
 )
+from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.store import RunContext
 
 Task = TypeVar("Task")
@@ -247,21 +247,21 @@ def seldom(send: Report) -> Report:
     return send_some
 
 
-# Told which job is how far.
-JobReport = Callable[[Job, str, int, int], None]
+# Told which run is how far.
+RunReport = Callable[[PlannedRun, str, int, int], None]
 
 
-def nobody_asks(job: Job, step: str, done: int, total: int) -> None:
-    """Show nothing of a job."""
+def nobody_asks(run: PlannedRun, step: str, done: int, total: int) -> None:
+    """Show nothing of a run."""
 
 
 class Executor(Protocol):
-    """Does jobs somewhere and tells each outcome as soon as it is known."""
+    """Makes runs somewhere and tells each outcome as soon as it is known."""
 
     def __call__(
-        self, context: RunContext, jobs: Sequence[Job], keep_going: bool, on_report: JobReport = nobody_asks
-    ) -> Iterator[tuple[Job, Outcome]]:
-        """Yield each job with its outcome; without `keep_going`, start no other after one has failed."""
+        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = nobody_asks
+    ) -> Iterator[tuple[PlannedRun, Outcome]]:
+        """Yield each run with its outcome; without `keep_going`, start no other after one has failed."""
         ...
 
 
@@ -272,22 +272,22 @@ class LocalExecutor:
     processes: int = 1
 
     def __call__(
-        self, context: RunContext, jobs: Sequence[Job], keep_going: bool, on_report: JobReport = nobody_asks
-    ) -> Iterator[tuple[Job, Outcome]]:
-        """Yield each job with its outcome."""
+        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = nobody_asks
+    ) -> Iterator[tuple[PlannedRun, Outcome]]:
+        """Yield each run with its outcome."""
 
         def goes_on(result: Outcome | Exception) -> bool:
             return keep_going or (isinstance(result, Outcome) and result.state != "failed")
 
-        ordered = longest_first(jobs) if self.processes > 1 else jobs
-        for job, result in outcomes(
+        ordered = longest_first(runs) if self.processes > 1 else runs
+        for run, result in outcomes(
             partial(run_job, context, report=report), ordered, self.processes, goes_on, training_of, on_report
         ):
-            yield job, result if isinstance(result, Outcome) else failed(context, job, result)
+            yield run, result if isinstance(result, Outcome) else failed(context, run, result)
 
 
-def failed(context: RunContext, job: Job, error: BaseException) -> Outcome:
-    """The outcome of a job that ended with an exception instead of one; it is recorded from here."""
+def failed(context: RunContext, planned: PlannedRun, error: BaseException) -> Outcome:
+    """The outcome of a run that ended with an exception instead of one; it is recorded from here."""
     message = format_error(error)
-    run = record_failure(context, job, message, type(error))
+    run = record_failure(context, planned, message, type(error))
     return Outcome("failed", run, message, 0.0)

@@ -6,29 +6,34 @@ here) the checksum of the data. Weights are a cache: a run whose record has all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.runs.images import prepared_checksums
 from thetarbm_cli.experiments.runs.missing import is_measured
-from thetarbm_cli.experiments.runs.record import RunRecord
+from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, DataSettings, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.outputs import SuiteCell
+from thetarbm_cli.outputs import SuiteCell, SuiteRun
+
+if TYPE_CHECKING:
+    from thetarbm_cli.experiments.execution.job import Outcome
+
+RETRY = "--retry-failed tries it again"
 
 State = Literal["done", "missing", "failed", "stale", "running"]
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedRun:
-    """One run of the plan; cells that ask for the same settings and seed share it.
+    """One run of the plan, as it also travels to a process or a machine; cells of the same settings and seed share it.
 
     Attributes
     ----------
@@ -36,6 +41,7 @@ class PlannedRun:
     measures : what its cells want: error, gamma, …
     offsets : further Δ for which a cell wants γ
     reason : why it is due; empty if it is done
+    suite : what its record says it was made for; None for a run by hand
     """
 
     settings: RunSettings
@@ -48,6 +54,12 @@ class PlannedRun:
     state: State
     reason: str
     forced: bool = False
+    suite: SuitePart | None = None
+
+    @property
+    def name(self) -> str:
+        """What messages and progress call it."""
+        return f"{self.cells[0]} seed {self.seed}"
 
     @property
     def experiment(self) -> str:
@@ -97,6 +109,7 @@ def make_plan(
     seeds: int | None = None,
     forced: Sequence[str] = (),
     only_seed: int | None = None,
+    suite: SuitePart | None = None,
 ) -> list[PlannedRun]:
     """All runs of these cells, in the order of the cells, each seed in turn.
 
@@ -105,6 +118,7 @@ def make_plan(
     seeds : number of seeds, instead of each cell's own
     forced : names of experiments or cells whose runs are due in any case
     only_seed : this seed, instead of all from 0
+    suite : the suite that the cells are of; None for runs by hand
     """
     records = context.store.load_all()
     plan: dict[tuple[str, int], PlannedRun] = {}
@@ -125,6 +139,7 @@ def make_plan(
                 state="missing",
                 reason="",
                 forced=force or (shared is not None and shared.forced),
+                suite=suite,
             )
             plan[key] = planned
     checksums = {
@@ -143,6 +158,34 @@ def make_plan(
         name = name or (run_id(run.settings, known, run.seed, backend) if known else None)
         found.append(replace(run, run=name, state=state, reason=reason))
     return found
+
+
+def pending(plan: Sequence[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
+    """List the runs that are to be made."""
+    return [run for run in plan if run.state not in ("done", "failed") or (run.state == "failed" and retry_failed)]
+
+
+def final_states(
+    plan: Sequence[PlannedRun], finished: Mapping[PlannedRun, Outcome], retry_failed: bool
+) -> list[SuiteRun]:
+    """List every run of the plan with its state after those that are `finished`."""
+    runs = []
+    for run in plan:
+        outcome = finished.get(run)
+        state: Literal["done", "cached", "failed", "pending"]
+        name = (outcome.run if outcome else None) or run.run
+        if outcome is not None:
+            state, reason = outcome.state, outcome.error or run.reason
+        elif run.state == "done":
+            state, reason = "cached", ""
+        elif run.state == "failed" and not retry_failed:
+            state, reason = "failed", f"{run.reason}; {RETRY}"
+        else:
+            state, reason = "pending", run.reason
+        runs.append(
+            SuiteRun(run=name, experiment=run.experiment, cell=run.cells[0], seed=run.seed, state=state, reason=reason)
+        )
+    return runs
 
 
 def _begun(context: RunContext, records: list[RunRecord]) -> set[str]:

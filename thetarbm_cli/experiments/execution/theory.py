@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -10,6 +12,7 @@ from thetarbm_cli import documents, storage
 from thetarbm_cli.experiments.runs.record import CheckPart, load_document
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.suite.schema import Theory
+from thetarbm_cli.outputs import SuiteRun
 
 FORMAT = 1
 NAME = "theory"
@@ -44,6 +47,22 @@ def why_due(results: Path, theory: Theory) -> str:
         if before != after:
             return f"{name} changed from {before} to {after}"
     return ""
+
+
+def do_theory(results: Path, theory: Theory | None, on_start: Callable[[str], None]) -> SuiteRun | None:
+    """Record the numerical checks if they are asked for and due."""
+    if theory is None:
+        return None
+    reason = why_due(results, theory)
+    if reason:
+        on_start(reason)
+        check_theory(results, theory)
+    return theory_run("done" if reason else "cached", reason)
+
+
+def theory_run(state: Literal["done", "cached", "pending"], reason: str) -> SuiteRun:
+    """List the numerical checks among the runs."""
+    return SuiteRun(run=NAME, experiment=NAME, cell=NAME, seed=0, state=state, reason=reason)
 
 
 def check_theory(results: Path, theory: Theory) -> None:
