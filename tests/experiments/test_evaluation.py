@@ -16,7 +16,6 @@ from tests.experiments.suites import metrics_of
 from thetarbm_cli.experiments.runs import evaluation as measuring
 from thetarbm_cli.experiments.runs.evaluation import Progress, draw_states, evaluate_run, summary
 from thetarbm_cli.experiments.runs.loading import load_checked, load_model
-from thetarbm_cli.experiments.runs.missing import is_measured
 from thetarbm_cli.experiments.runs.settings import resolve
 from thetarbm_cli.experiments.runs.training import perturbed_orientations, train_run
 from thetarbm_cli.imaging.rotation import rotation_matrix
@@ -319,10 +318,10 @@ def test_further_offsets_are_measured_on_the_training_images(small_data: Path, e
     for offset, each in found.items():
         assert set(each) == {"offset", "train"}
         assert each["train"]["mean"] == pytest.approx(naive_gamma(machine, images, offset)[0], rel=1e-3)
-    assert is_measured(record.metrics, ["error", "gamma"], (0.0, 30.0))
-    assert not is_measured(record.metrics, ["error", "gamma"], (0.0, 35.0))
+    assert record.has(["error", "gamma"], (0.0, 30.0))
+    assert not record.has(["error", "gamma"], (0.0, 35.0))
     # On the test images nothing but the tables' Δ was measured.
-    assert not is_measured(record.metrics, ["error", "gamma"], offset=10.0)
+    assert record.metrics.missing(["error", "gamma"], offset=10.0)
 
 
 def test_force_measures_everything_again(small_data: Path, evaluated: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.experiments.runs import context_of, record_of
 from thetarbm_cli.experiments.execution.job import longest_first, training_of
 from thetarbm_cli.experiments.execution.plan import PlannedRun
-from thetarbm_cli.experiments.runs import orientations, sharing
+from thetarbm_cli.experiments.runs import orientations, training
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.orientations import OrientationCache
 from thetarbm_cli.experiments.runs.record import MetricsPart
@@ -132,7 +132,7 @@ def _damage_weights(found: TrainedRun, context: Any) -> None:
 
 
 def _damage_index(found: TrainedRun, context: Any) -> None:
-    for path in (context.store.folder.parent / sharing.FOLDER).glob("*.json"):
+    for path in (context.store.folder.parent / training.SHARED).glob("*.json"):
         path.write_text('{"run": "../../etc"}')
 
 

@@ -50,7 +50,7 @@ def command(
     """
     from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
     from thetarbm_cli.experiments.runs.loading import load_checked
-    from thetarbm_cli.experiments.runs.missing import DEFAULT_OFFSET
+    from thetarbm_cli.experiments.runs.record import DEFAULT_OFFSET
     from thetarbm_cli.outputs import Evaluate
 
     context = session.run_context()

@@ -31,7 +31,7 @@ def command(session: Session, run: str, out: Path, images: Path | None) -> None:
     RUN is as for evaluate. FILE.npz has `features` (N, H), and `labels` and `split` (0 train, 1 valid, 2 test) where
     they are known; FILE.csv has a line for each image, with the columns label, split, unit0, unit1, …
     """
-    from thetarbm_cli.experiments.runs.features import write_features
+    from thetarbm_cli.experiments.runs.loading import write_features
 
     context = session.run_context()
     count, units = write_features(context, context.store.find(run), out, images)

@@ -19,9 +19,8 @@ from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.images import described_data
 from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
-from thetarbm_cli.experiments.runs.sharing import training_part
 from thetarbm_cli.experiments.runs.store import RunContext
-from thetarbm_cli.experiments.runs.training import seeds_by_axis, train_run
+from thetarbm_cli.experiments.runs.training import seeds_by_axis, train_run, training_part
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, PREPARING, TRAINING
 
 # Images of the paper's data, where the settings have all.

@@ -16,7 +16,6 @@ from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.runs.images import prepared_checksums
-from thetarbm_cli.experiments.runs.missing import is_measured
 from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, DataSettings, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
@@ -212,11 +211,8 @@ def _find_state(
     labels : of all cells that ask for the run
     """
     same = [record for record in records if record.seed == seed and cell.fits(record)]
-    current = [record for record in same if record.algorithm == ALGORITHM and _on_data(record, checksums)]
-    if len(current) > 1:
-        backend = select_backend(context.backend_name).name
-        current.sort(key=lambda each: (each.state == "done", _is_met(cell, each), each.backend == backend))
-    name, record = None, current[-1] if current else None
+    record = _current(context, cell, same, checksums)
+    name = None
     if record is not None:
         name = record.run
     elif checksums and any(run.startswith(f"{cell.model}-") for run in begun):
@@ -224,7 +220,7 @@ def _find_state(
     if name is not None and context.store.is_held(name):
         return name, "running", "another process works on it"
     if record is not None:
-        if _is_met(cell, record) and record.state == "done":
+        if record.state == "done" and record.has(cell.measures, cell.offsets):
             return name, "done", ""
         if record.state == "failed" or record.error:
             return name, "failed", f"failed before: {record.error}"
@@ -247,13 +243,21 @@ def _find_state(
     return name, "missing", "never run"
 
 
-def _is_met(cell: Cell, record: RunRecord) -> bool:
-    """Whether a record has the numbers that a cell asks for."""
-    return is_measured(record.metrics, cell.measures, cell.offsets)
-
-
-def _on_data(record: RunRecord, checksums: dict[str, str] | None) -> bool:
-    return checksums is None or record.checksums == checksums
+def _current(
+    context: RunContext, cell: Cell, fitting: Sequence[RunRecord], checksums: dict[str, str] | None
+) -> RunRecord | None:
+    """Choose the record of this algorithm and data that says most: done, with all numbers, on this backend."""
+    found = [
+        record
+        for record in fitting
+        if record.algorithm == ALGORITHM and (checksums is None or record.checksums == checksums)
+    ]
+    if len(found) > 1:
+        backend = select_backend(context.backend_name).name
+        found.sort(
+            key=lambda each: (each.state == "done", each.has(cell.measures, cell.offsets), each.backend == backend)
+        )
+    return found[-1] if found else None
 
 
 def describe_changes(record: RunRecord, settings: RunSettings) -> list[str]:
@@ -357,16 +361,11 @@ def _is_done(context: RunContext, cell: Cell, seeds: int | None, records: list[R
     """
     checksums = prepared_checksums(context.data_dir, DataSettings(**cell.data))
     for seed in range(seeds_of(cell, seeds)):
-        found = [
-            record
-            for record in records
-            if record.seed == seed
-            and (record.state, record.algorithm) == ("done", ALGORITHM)
-            and cell.fits(record)
-            and _on_data(record, checksums)
-            and _is_met(cell, record)
-        ]
-        if not found or any(context.store.is_held(record.run) for record in found):
+        fitting = [record for record in records if record.seed == seed and cell.fits(record)]
+        found = _current(context, cell, fitting, checksums)
+        if found is None or found.state != "done" or not found.has(cell.measures, cell.offsets):
+            return False
+        if context.store.is_held(found.run):
             return False
     return True
 

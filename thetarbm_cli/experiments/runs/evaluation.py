@@ -20,12 +20,13 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.environment import refuse_too_large, svm_bytes
 from thetarbm_cli.experiments.runs.images import RunData
 from thetarbm_cli.experiments.runs.loading import fitted, load_checked, load_run_data, load_weights
-from thetarbm_cli.experiments.runs.missing import DEFAULT_OFFSET, MissingMeasures, find_missing
 from thetarbm_cli.experiments.runs.orientations import OrientationCache
 from thetarbm_cli.experiments.runs.record import (
+    DEFAULT_OFFSET,
     MeasuredPart,
     Measurement,
     MetricsPart,
+    MissingMeasures,
     RunRecord,
     joined,
 )
@@ -363,14 +364,14 @@ def evaluate_run(
     InputError
         If the run failed, is of another algorithm, its weights are missing, or an offset is out of range.
     """
-    record = known or load_checked(context, run)
-    if not force and not find_missing(record.metrics, measures, offset, more_offsets, search):
+    record, nothing = known or load_checked(context, run), MetricsPart()
+    if not force and not (record.metrics or nothing).missing(measures, more_offsets, offset, search):
         return record, True
     with context.store.locked(run):
         # Another process may have measured it meanwhile.
         record = load_checked(context, run)
-        had = record.metrics or MetricsPart()
-        missing = find_missing(None if force else had, measures, offset, more_offsets, search)
+        had = record.metrics or nothing
+        missing = (nothing if force else had).missing(measures, more_offsets, offset, search)
         if force:
             missing = missing.with_all_of(had)
         if not missing:

@@ -7,7 +7,7 @@ what is there has its type: tables, verdicts and figures can rely on it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
@@ -34,6 +34,8 @@ from thetarbm_cli.outcomes import DEFAULT, ERROR, NOT_ALIGNED
 from thetarbm_cli.outputs import Check, Checksum, Count, Gamma, GridSearch, Percent, Seconds
 
 FORMAT = 1
+# Δ of the γ-score in the tables, and of the other measures.
+DEFAULT_OFFSET = 20.0
 
 logger = logging.getLogger("thetarbm")
 
@@ -226,6 +228,26 @@ class MeasuredPart(Part):
                     yield Measured(name, variant, value, part.offset)
 
 
+@dataclass(frozen=True)
+class MissingMeasures:
+    """The measures that a record lacks; γ as pairs of the offset and the role of the images, others by name."""
+
+    svm: bool
+    gamma: tuple[tuple[float, str], ...]
+    search: bool
+    more: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.svm or bool(self.gamma) or self.search or bool(self.more)
+
+    def with_all_of(self, metrics: MetricsPart) -> MissingMeasures:
+        """These measures, and all that the metrics have."""
+        pairs = [(score.offset, role) for score in metrics.scores() for role in ("train", "test") if score.of(role)]
+        search = self.search or metrics.grid_search is not None
+        more = tuple(dict.fromkeys((*self.more, *metrics.more)))
+        return MissingMeasures(True, tuple(dict.fromkeys((*self.gamma, *pairs))), search, more)
+
+
 class MetricsPart(MeasuredPart):
     """All that was measured on a run; the O-RBM's features also on images that are not aligned."""
 
@@ -246,6 +268,24 @@ class MetricsPart(MeasuredPart):
         """One number by its name; None if it was not measured."""
         wanted = (measure, variant)
         return next((each.value for each in self.numbers() if (each.measure, each.variant) == wanted), None)
+
+    def missing(
+        self,
+        measures: Collection[str],
+        more_offsets: Sequence[float] = (),
+        offset: float = DEFAULT_OFFSET,
+        search: bool = False,
+    ) -> MissingMeasures:
+        """Find what they lack of what is asked for."""
+        wanted = [(offset, "train"), (offset, "test")] if "gamma" in measures else []
+        wanted += [(more, "train") for more in more_offsets if more != offset]
+        return MissingMeasures(
+            # The error is measured with the first numbers: who has others and none has images without labels.
+            svm=self.svm is None and not self.scores(),
+            gamma=tuple((delta, role) for delta, role in wanted if self.score(delta, role) is None),
+            search=search and self.grid_search is None,
+            more=tuple(word for word in measures if word not in ("error", "gamma", *self.more)),
+        )
 
 
 class CheckPart(Part, Check):
@@ -328,6 +368,10 @@ class RunRecord(BaseModel):
     def is_measured(self) -> bool:
         """Whether it has numbers: from then on it is not written again, but by force."""
         return self.state == "done" and self.metrics is not None
+
+    def has(self, measures: Collection[str], more_offsets: Sequence[float] = ()) -> bool:
+        """Whether it has the numbers that are asked for."""
+        return not (self.metrics or MetricsPart()).missing(measures, more_offsets)
 
     @property
     def weights(self) -> WeightsPart:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from thetarbm_cli.experiments.execution.theory import load_theory
-from thetarbm_cli.experiments.runs.missing import is_measured
 from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -209,11 +208,7 @@ def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
     """List every cell of the suite, in its order, with the command that makes its runs for images of one source."""
     table = []
     for cell in numbers.cells:
-        records = [
-            record
-            for record in numbers.records.get(cell.name, [])
-            if is_measured(record.metrics, cell.measures, cell.offsets)
-        ]
+        records = [each for each in numbers.records.get(cell.name, []) if each.has(cell.measures, cell.offsets)]
         failures = [
             f"seed {record.seed}: {record.error}"
             for record in content.failed
