@@ -3,13 +3,16 @@ from __future__ import annotations
 import functools
 import io
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 from skimage.io import imread
 
+from tests.commands.terminals import in_terminal
 from tests.data.archives import SMALL, write_folder, write_zip
 from tests.experiments.runs import Command, files_in, finish, spawn
 from thetarbm_cli.data import prepare
@@ -72,6 +75,18 @@ def test_it_is_described_and_made_once_until_it_is_damaged_or_forced(
 
 
 ROW = b" ".join([b"0.5"] * 784) + b" 3\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
+@pytest.mark.parametrize("columns", [80, 40])
+def test_what_is_told_of_a_data_set_fits_a_terminal(columns: int, data_dir: Path) -> None:
+    seen = in_terminal("--data-dir", str(data_dir), "prepare-data", columns=columns)
+    assert seen.code == 0
+    # A path or checksum is left to the terminal, which copies it in one piece.
+    assert all(cell_len(line) <= columns or len(line.split()) == 2 for line in seen.lines)
+    classes = " ".join(seen.lines).partition("train")[2].partition("valid")[0]
+    assert re.findall(r"(\d): \d+", classes) == list("0123456789")
+    assert not any(re.match(r"\s*(%|\d+ )", line) for line in seen.lines)
 
 
 def test_a_bad_line_of_the_archive_is_named(thetarbm: Command, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,43 @@ def test_numbers_stay_whole_and_break_only_where_they_may() -> None:
     assert terminal.fit_widths(["", "a", "b", "c", "d"], [row], 40) is None
 
 
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("it holds in 2 of 19 (3 to 31 %) of them", "31 %)"),
+        ("errors of up to n = 4 leave it", "n = 4"),
+        ("mean 10.15 ± 0.05 over seeds", "10.15 ± 0.05"),
+        ("it took 37.0 s and 805 MB", "805 MB"),
+        ("classes  0: 958  1: 1131  2: 960", "1: 1131"),
+    ],
+)
+def test_a_number_keeps_its_unit_its_name_and_its_spread(text: str, whole: str) -> None:
+    for width in range(max(map(len, [whole, *text.split()])), len(text)):
+        lines = terminal.wrap(text, width)
+        assert all(len(line) <= width for line in lines)
+        assert any(whole in line for line in lines)
+        assert " ".join(lines).split() == text.split()
+
+
+def test_a_bracket_stays_in_one_piece_where_a_break_is_given() -> None:
+    row = ["some claim of many words", "30 of 45\n(52 to 79 %)"]
+    widths = terminal.fit_widths(["claim", "share"], [row], 32)
+    assert widths is not None
+    assert terminal.wrap(row[1], widths[1]) == ["30 of 45", "(52 to 79 %)"]
+
+
+def test_a_long_text_of_the_last_column_may_stand_below_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr(sys, "stdout", out := Tty())
+    settings = " ".join(f"setting{number}={number}" for number in range(6))
+    terminal.print_table(["run", "settings"], [["a-1", settings], ["b-2", "short=1"]], last_below=True)
+    lines = [line.rstrip() for line in CONTROL.sub("", out.getvalue()).splitlines()]
+    assert lines[1] == "a-1"
+    assert " ".join(lines[2:-1]).split() == settings.split()
+    assert all(line.startswith("    ") and len(line) <= 40 for line in lines[2:-1])
+    assert lines[-1].split() == ["b-2", "short=1"]
+
+
 def test_markdown_marks_the_best_and_keeps_strokes() -> None:
     text = terminal.to_markdown(["model", "error"], [["a|b", ("1.5\n(2.0)", "best")], ["c", "12.0"]])
     assert text.splitlines()[1].endswith("-:|")
@@ -102,11 +140,26 @@ def test_every_table_and_verdict_fits_a_terminal(columns: int, tmp_path: Path) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
+@pytest.mark.parametrize("columns", [80, 40])
+def test_universes_and_their_commands_fit_a_terminal(columns: int) -> None:
+    seen = in_terminal("multiverse", columns=columns)
+    assert seen.code == 0
+    assert max(map(cell_len, seen.lines)) <= columns
+    assert not any(line.strip().startswith("%") for line in seen.lines)
+    assert "\x1b[1;31mdoes not hold" in seen.raw
+    seen = in_terminal("multiverse", "--universe", "batch=500", columns=columns)
+    assert max(map(cell_len, seen.lines)) <= columns
+    commands = "\n".join(seen.lines).partition("\nthetarbm train")[2].split("\n")
+    assert all(line.endswith(" \\") for line, after in pairwise(commands) if after[0] == " ")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
 @pytest.mark.parametrize("words", ["train --model nosuch", "info", "show nosuch --threads x"])
 def test_messages_are_wrapped_between_words_on_a_terminal_alone(words: str, tmp_path: Path) -> None:
     arguments = ["--data-dir", str(tmp_path), "--results", str(tmp_path), *words.split()]
     seen = in_terminal(*arguments, columns=60)
     piped = call(tmp_path, tmp_path, *words.split())
-    assert all(len(line) <= 60 or len(line.split()) == 1 for line in seen.lines)
+    # A path that is longer than a line stands by itself, or beside its label.
+    assert all(len(line) <= 60 or len(line[10 if words == "info" else 0 :].split()) == 1 for line in seen.lines)
     assert max(map(len, (piped.out + piped.err).splitlines())) > 60
     assert " ".join(seen.lines).split() == (piped.out + piped.err).split()

@@ -9,6 +9,7 @@ import click
 
 from thetarbm_cli.commands.options import json_option, suite_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 
 
@@ -38,7 +39,7 @@ def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_pat
     size = sum(removal.bytes for removal in removals)
     if not as_json:
         for removal in removals:
-            click.echo(f"{removal.path}: {removal.reason}")
+            print_text(f"{removal.path}: {removal.reason}", indent=2)
     question = f"remove {len(removals)} of these, {size / 1e6:.1f} MB?"
     removes = not dry_run and bool(removals) and (yes or _is_confirmed(question))
     if removes:

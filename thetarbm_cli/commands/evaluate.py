@@ -12,6 +12,7 @@ from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option
 from thetarbm_cli.commands.progress import Display
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 from thetarbm_cli.outcomes import GAMMA_TEST, MEASURES, MISSING, split_column
 
@@ -113,7 +114,7 @@ def trained_runs(context: RunContext) -> tuple[list[RunRecord], int]:
 def _show(run: EvaluatedRun) -> None:
     cached = " (cached)" if run.cached else ""
     sparsity = "" if run.sparsity is None else f"sparsity {run.sparsity}, "
-    click.echo(f"{run.run}{cached}  {sparsity}seed {run.seed}")
+    print_text(f"{run.run}{cached}  {sparsity}seed {run.seed}")
     unaligned = (run.test_error_percent_unaligned, run.gamma_train_unaligned, run.gamma_test_unaligned)
     twice = any(value is not None for value in unaligned)
     _show_numbers(" aligned" if twice else "", run.test_error_percent, run.gamma_train, run.gamma_test)
@@ -121,17 +122,18 @@ def _show(run: EvaluatedRun) -> None:
         _show_numbers(" not aligned", *unaligned)
     for name, value in run.more.items():
         measure = MEASURES[split_column(name)[0]]
-        click.echo(f"  {measure.with_unit}{', not aligned' * (measure.name != name)} {measure.text(value)}")
+        print_text(f"  {measure.with_unit}{', not aligned' * (measure.name != name)} {measure.text(value)}", indent=4)
     if run.dead_units:
-        click.echo(f"  {run.dead_units} dead units are left out of γ")
+        print_text(f"  {run.dead_units} dead units are left out of γ", indent=4)
     if found := run.grid_search:
-        click.echo(
+        print_text(
             f"  grid search: C = {found.C:g}, γ = {found.gamma:g}, validation error "
-            f"{found.validation_error_percent:.2f} %, test error {found.test_error_percent:.2f} %"
+            f"{found.validation_error_percent:.2f} %, test error {found.test_error_percent:.2f} %",
+            indent=4,
         )
 
 
 def _show_numbers(how: str, error: float | None, gamma_train: float | None, gamma_test: float | None) -> None:
     percent = f"{MISSING} (no labels)" if error is None else f"{error:.2f} %"
     show = MEASURES[GAMMA_TEST].text
-    click.echo(f"  test error{how} {percent}   γ train {show(gamma_train)}   γ test {show(gamma_test)}")
+    print_text(f"  test error{how} {percent}   γ train {show(gamma_train)}   γ test {show(gamma_test)}", indent=2)

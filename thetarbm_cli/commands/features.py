@@ -9,6 +9,7 @@ import click
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import UserPath
 from thetarbm_cli.commands.session import Session, pass_session
+from thetarbm_cli.commands.terminal import print_text
 
 
 @click.command("features")
@@ -39,4 +40,4 @@ def command(session: Session, run: str, out: Path, images: Path | None) -> None:
     if str(out) == "-":
         session.say(what)
     else:
-        click.echo(f"{out}: {what}")
+        print_text(f"{out}: {what}", indent=2)

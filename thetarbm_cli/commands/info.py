@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import click
 from thetarbm_cli import __version__
 from thetarbm_cli.commands.options import json_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
-from thetarbm_cli.commands.terminal import fitted
+from thetarbm_cli.commands.terminal import print_text
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Info, PreparedFile
@@ -55,7 +54,7 @@ def command(session: Session, as_json: bool) -> None:
     if as_json:
         emit_json(output)
     else:
-        click.echo(fitted(_as_text(output), sys.stdout, INDENT))
+        print_text(_as_text(output), indent=INDENT)
 
 
 def _blas_pools() -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def command(
         shared = _shared(output.runs) if sys.stdout.isatty() else {}
         rows = [_row(run, shared) for run in output.runs]
         rows += [[run, *"————", state_cell("running" if store.is_held(run) else "interrupted")] for run in begun]
-        print_table(["run", "seed", "error %", "γ train", "γ test", "settings"], rows)
+        print_table(["run", "seed", "error %", "γ train", "γ test", "settings"], rows, last_below=True)
         if shared:
             print_text(f"all that have a record: {_words(shared)}", "weak")
         session.say(f"{len(rows)} run{'' if len(rows) == 1 else 's'}")

@@ -12,7 +12,8 @@ from thetarbm_cli.commands.options import jobs_option, json_option, suite_option
 from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.run import executor_options, make_executor
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
-from thetarbm_cli.commands.terminal import print_table
+from thetarbm_cli.commands.terminal import Cell as TableCell
+from thetarbm_cli.commands.terminal import print_command, print_table, print_text, state_cell
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING
 from thetarbm_cli.followup import command_line
 
@@ -152,13 +153,22 @@ def _print_analysis(session: Session, suite: Suite, readings: Readings, profile:
         emit_json(output)
         return 0
     if not output.universes:
-        click.echo(f"no universe is recorded; {command_line('multiverse', '--universes', '64')} makes the runs")
+        print_text(f"no universe is recorded; {command_line('multiverse', '--universes', '64')} makes the runs")
         return 0
-    click.echo(f"{summary(output)}\n")
+    print_text(summary(output))
     for table in tables(readings, output):
-        print_table(table.headings, table.rows, title=table.title)
-        click.echo(f"\n{table.note}\n" if table.note else "")
+        click.echo("")
+        rows = map(_claim_cells, table.rows) if table.name == "claims" else table.rows
+        print_table(table.headings, list(rows), title=table.title)
+        if table.note:
+            print_text(table.note, before="\n")
     return 0
+
+
+def _claim_cells(row: list[str]) -> list[TableCell]:
+    """Colour whether a claim holds by default, and keep the interval of its share in one piece."""
+    claim, default, share, deciding = row
+    return [claim, state_cell(default), share.replace(" (", "\n("), deciding]
 
 
 def _print_universe(readings: Readings, universe: Universe) -> int:
@@ -166,10 +176,10 @@ def _print_universe(readings: Readings, universe: Universe) -> int:
     default = readings.default.options
     for name, option in universe.options.items():
         mark = "" if option == default[name] else f"   (taken: {default[name]})"
-        click.echo(f"{name}: {option}{mark}\n    {readings.choices[name].options[option].why}")
+        print_text(f"{name}: {option}{mark}\n    {readings.choices[name].options[option].why}", indent=4)
     click.echo("")
     for taken, cell in zip(readings.cells(readings.default), readings.cells(universe), strict=True):
-        click.echo(_train_command(taken, cell))
+        print_command(_train_command(taken, cell))
     return 0
 
 

@@ -9,6 +9,7 @@ import click
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import UserPath, json_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 
 
@@ -55,6 +56,6 @@ def command(
     if as_json:
         emit_json(output)
         return
-    click.echo(f"{path}: {count} records, {output.bytes / 1e3:.1f} kB")
+    print_text(f"{path}: {count} records, {output.bytes / 1e3:.1f} kB")
     if remove:
-        click.echo(f"{len(removed)} records removed from {store.folder}")
+        print_text(f"{len(removed)} records removed from {store.folder}")

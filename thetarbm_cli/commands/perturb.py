@@ -17,7 +17,8 @@ from thetarbm_cli.commands.options import (
 )
 from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
-from thetarbm_cli.commands.terminal import print_text
+from thetarbm_cli.commands.terminal import Cell as TableCell
+from thetarbm_cli.commands.terminal import print_table, print_text
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
 if TYPE_CHECKING:
@@ -177,15 +178,14 @@ def _show(table: Perturb, suite: list[Cell], n_values: tuple[int, ...], p_values
     unperturbed, paper_unperturbed = table.unperturbed_error_percent, _unperturbed(suite).published[ERROR]
     errors = {(cell.n, cell.p): cell.test_error_percent for cell in table.cells}
     print_text(f"test error in % of seed {table.seed}, the paper's in brackets; * above the unperturbed error")
-    click.echo("       " + "".join(f"p = {p:<12g}" for p in p_values))
+    rows: list[list[TableCell]] = []
     for n in n_values:
-        words = []
+        rows.append([f"n = {n}"])
         for p in p_values:
-            ours = _starred(errors[n, p], unperturbed, 2)
-            published = f" ({_starred(paper[n, p], paper_unperturbed, 1)})" if (n, p) in paper else ""
-            words.append(f"{ours}{published}".ljust(16))
-        click.echo(f"n = {n}  " + "".join(words).rstrip())
-    click.echo(f"unperturbed: {unperturbed:.2f} ({paper_unperturbed})")
+            published = f"\n({_starred(paper[n, p], paper_unperturbed, 1)})" if (n, p) in paper else ""
+            rows[-1].append(f"{_starred(errors[n, p], unperturbed, 2)}{published}")
+    print_table(["", *(f"p = {p:g}" for p in p_values)], rows)
+    print_text(f"unperturbed: {unperturbed:.2f} ({paper_unperturbed})")
 
 
 def _starred(error: float, unperturbed: float, digits: int) -> str:

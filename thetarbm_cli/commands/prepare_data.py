@@ -9,6 +9,7 @@ import click
 
 from thetarbm_cli.commands.options import UserPath, images_option, json_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.registry import DATASETS, source_names
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 SHIPPED = [entry.name for entry in DATASETS if entry.shipped]
 # More classes than these are summed up in a line of their own.
 MOST_CLASSES_SHOWN = 12
+# Columns of the labels before what is told of a data set.
+INDENT = 15
 
 
 @click.command()
@@ -82,7 +85,7 @@ def command(
         emit_json(PreparedSets(datasets=found) if dataset == "all" else found[0])
         return
     for data in found:
-        click.echo(_as_text(data))
+        print_text(_as_text(data), indent=INDENT)
 
 
 def _describe(session: Session, prepared: Prepared) -> PreparedData:

@@ -19,6 +19,7 @@ from thetarbm_cli.commands.options import (
 )
 from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _print_due(session: Session, output: Run, as_json: bool) -> int:
     else:
         for run in output.runs:
             if run.state != "cached":
-                click.echo(f"{run.cell} seed {run.seed}: {run.reason}")
+                print_text(f"{run.cell} seed {run.seed}: {run.reason}", indent=2)
         session.say(f"{len(due)} runs to do, {output.cached} done")
     return EXIT_RUNS_MISSING if due else 0
 
@@ -158,9 +159,9 @@ def _print_end(output: Run, as_json: bool) -> int:
     if as_json:
         emit_json(output)
     else:
-        click.echo(f"{output.done} done, {output.cached} cached, {output.failed} failed, {output.seconds:.0f} s")
+        print_text(f"{output.done} done, {output.cached} cached, {output.failed} failed, {output.seconds:.0f} s")
         for run in unfinished:
-            click.echo(f"  {run.state}: {run.cell} seed {run.seed}: {run.reason}")
+            print_text(f"  {run.state}: {run.cell} seed {run.seed}: {run.reason}", indent=4)
     return EXIT_FAILED if unfinished else 0
 
 

@@ -17,7 +17,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-# A text, or a text with one of the styles. A number may break where it has "\n", which is a space where it need not.
+# A text, or a text with one of the styles. What has "\n" breaks there alone; where it need not, that is a space.
 Cell = str | tuple[str, str]
 
 # Colours of the terminal's own palette, which are legible on light and dark.
@@ -35,9 +35,9 @@ STYLES = {
 }
 # How states of runs and verdicts look.
 STATES = {
-    **dict.fromkeys(("done", "pass", "reproduced", "carries over"), "good"),
+    **dict.fromkeys(("done", "pass", "reproduced", "carries over", "holds"), "good"),
     **dict.fromkeys(("missing", "pending", "stale", "partly", "undecided"), "open"),
-    **dict.fromkeys(("failed", "FAIL", "not reproduced", "does not carry over"), "bad"),
+    **dict.fromkeys(("failed", "FAIL", "not reproduced", "does not carry over", "does not hold"), "bad"),
     "running": "busy",
     "no data": "weak",
 }
@@ -45,8 +45,11 @@ NUMBER = re.compile(r"[-+−]?[.\d][-\d.,eE±+−/()%*\s]*|—?")
 # A word of a text column is broken if it is longer than that; the id of a run is not.
 LONGEST_WORD = 28
 GAP = 2
-# Where a text may be broken, the best places first.
-BREAKS = (r"(?<=\s)", r"(?<=[,/])", r"(?<==)")
+# Where a text may be broken, the best places first: between groups, between words, after signs. A number keeps its
+# unit, its name and its spread.
+GROUP = r"(?<=\s\s)(?!\s)"
+WORD = r"(?<=\s)(?!\s)(?<![=±<] )(?![=±<]\s)(?!(?<=\d )(?:%|°|s|min|h|[kMG]B|points?)(?!\w))"
+BREAKS = (GROUP, WORD, r"(?<=[,/])", r"(?<==)")
 
 
 def state_cell(state: str) -> Cell:
@@ -64,7 +67,12 @@ def console(stream: TextIO) -> Console:
 
 
 def print_table(
-    headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, title: str = "", markdown: bool = False
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    title: str = "",
+    markdown: bool = False,
+    last_below: bool = False,
 ) -> None:
     """Print a table on stdout.
 
@@ -77,42 +85,70 @@ def print_table(
     rows : as many cells each; columns in which all cells are numbers stand to the right
     title : a line above it
     markdown : whether to write Markdown on a terminal too
+    last_below : whether a long text of the last column may stand below its row, where it needs fewer lines
     """
     if markdown or not sys.stdout.isatty():
         click.echo(to_markdown(headings, rows, title))
     else:
-        _print_fitted(console(sys.stdout), headings, rows, title)
+        _print_fitted(console(sys.stdout), headings, rows, title, last_below)
 
 
-def print_text(text: str, style: str = "", before: str = "") -> None:
-    """Print a text on stdout, wrapped to the terminal."""
-    if not sys.stdout.isatty():
-        click.echo(f"{before}{text}")
+def print_text(text: str, style: str = "", before: str = "", indent: int = 0) -> None:
+    """Print a text on stdout, its lines wrapped to the terminal.
+
+    Parameters
+    ----------
+    before : what stands before it, and is not wrapped
+    indent : of the lines that go on
+    """
+    text = f"{before}{fitted(text, sys.stdout, indent)}"
+    if not style or not sys.stdout.isatty():
+        click.echo(text)
         return
     from rich.text import Text
 
-    console(sys.stdout).print(Text(f"{before}{text}", style))
+    console(sys.stdout).print(Text(text, style), soft_wrap=True)
+
+
+def print_command(command: str) -> None:
+    """Print a command on stdout, on a terminal in lines that a shell takes as one."""
+    from thetarbm_cli.reporting.show import break_command
+
+    click.echo("\n".join(break_command(command, console(sys.stdout).width)) if sys.stdout.isatty() else command)
 
 
 def fitted(text: str, stream: TextIO, indent: int = 2) -> str:
     """Wrap lines between words where the stream is a terminal; elsewhere a line stays one, as logs and copies want it.
 
+    A word that is longer than a line, as a path, is left to the terminal, which copies it in one piece.
+
     Parameters
     ----------
     indent : of the lines that go on
     """
-    import textwrap
-
     try:
         width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
     except (OSError, ValueError):
         width = 0
     if width <= 2 * indent:
         return text
-    wrapper = textwrap.TextWrapper(
-        width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False, expand_tabs=False
-    )
-    return "\n".join(line if len(line) <= width else wrapper.fill(line) for line in text.split("\n"))
+    return "\n".join(each for line in text.split("\n") for each in _wrap_line(line, width, indent))
+
+
+def _wrap_line(line: str, width: int, indent: int) -> list[str]:
+    """Break a line between groups and words alone."""
+    if _cells(line) <= width:
+        return [line]
+    start = len(line) - len(line.lstrip())
+    lines, current = [], line[:start]
+    for piece in _pieces(line[start:], width - indent, (GROUP, WORD)):
+        # What no line has room for stays beside its label.
+        beside = len(current) <= indent and _cells(piece.rstrip()) > width - indent
+        if current.strip() and not beside and _cells((current + piece).rstrip()) > width:
+            lines.append(current.rstrip())
+            current = " " * indent
+        current += piece
+    return [*lines, current.rstrip()]
 
 
 def fits(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bool:
@@ -147,14 +183,18 @@ def _are_numbers(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> lis
     return [any(column) and all(NUMBER.fullmatch(text) for text in column) for column in columns]
 
 
-def _print_fitted(console: Console, headings: Sequence[str], rows: Sequence[Sequence[Cell]], title: str) -> None:
+def _print_fitted(
+    console: Console, headings: Sequence[str], rows: Sequence[Sequence[Cell]], title: str, last_below: bool
+) -> None:
     from rich.text import Text
 
     if title:
         console.print(Text(title, "bold"))
+    below = [row[-1] if last_below and _cells(_split(row[-1])[0]) > console.width // 2 else "" for row in rows]
+    whole, rows = rows, [[*row[:-1], "" if text else row[-1]] for row, text in zip(rows, below, strict=True)]
     widths = fit_widths(headings, rows, console.width)
     if widths is None:
-        _print_blocks(console, headings, rows)
+        _print_blocks(console, headings, whole)
         return
     numbers = _are_numbers(headings, rows)
     grid = [
@@ -163,7 +203,7 @@ def _print_fitted(console: Console, headings: Sequence[str], rows: Sequence[Sequ
     ]
     # What is wrapped is often narrower than it might be.
     widths = [max(_cells(line) for lines, _ in column for line in lines) for column in zip(*grid, strict=True)]
-    for row in grid:
+    for row, under in zip(grid, ["", *below], strict=True):
         for height in range(max(len(lines) for lines, _ in row)):
             line = Text()
             for (lines, style), width, right in zip(row, widths, numbers, strict=True):
@@ -173,6 +213,9 @@ def _print_fitted(console: Console, headings: Sequence[str], rows: Sequence[Sequ
                 line.append(" " * GAP)
             line.rstrip()
             console.print(line, soft_wrap=True)
+        text, style = _split(under)
+        for each in wrap(text, console.width - 2 * GAP) if text else []:
+            console.print(Text(" " * 2 * GAP + each, style or "weak"), soft_wrap=True)
 
 
 def fit_widths(headings: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[int] | None:
@@ -188,7 +231,9 @@ def fit_widths(headings: Sequence[str], rows: Sequence[Sequence[Cell]], width: i
             least.append(max(above, *map(_longest_line, texts)))
             most.append(max(above, *whole))
         else:
-            least.append(max(_longest_word(text) for text in [heading, *texts]))
+            least.append(
+                max(_longest_line(text) if "\n" in text else _longest_word(text) for text in [heading, *texts])
+            )
             most.append(max([_cells(heading), *whole]))
     spare = width - sum(least) - GAP * (len(headings) - 1)
     if spare < 0:
@@ -241,7 +286,8 @@ def _longest_line(text: str) -> int:
 
 
 def _longest_word(text: str) -> int:
-    return min(LONGEST_WORD, max(_cells(word.rstrip()) for word in re.split(r"(?<=[\s,/=])", text)))
+    words = (word for each in re.split(WORD, text) for word in re.split(r"(?<=[,/=])(?!\s)", each))
+    return min(LONGEST_WORD, max(_cells(word.rstrip()) for word in words))
 
 
 def _cells(text: str) -> int:
@@ -255,7 +301,10 @@ def _print_blocks(console: Console, headings: Sequence[str], rows: Sequence[Sequ
     """Print each row as its first cell and, below it, a line for every other cell that has something."""
     from rich.text import Text
 
-    indent = min(max(map(_cells, headings[1:]), default=0), console.width // 3)
+    longest = max((_cells(_split(cell)[0].replace("\n", " ")) for row in rows for cell in row[1:]), default=0)
+    # A third of the line is enough for labels, unless what they stand for needs less than the rest.
+    room = max(console.width // 3, console.width - 2 * GAP - longest)
+    indent = min(max(map(_cells, headings[1:]), default=0), room)
     for row in rows:
         first, style = _split(row[0])
         console.print(Text("\n".join(wrap(first, console.width)), style or "bold"))

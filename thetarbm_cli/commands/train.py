@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from thetarbm_cli.commands.options import RegistryChoice, images_option, json_option, seed_option, set_option
 from thetarbm_cli.commands.progress import TrainingDisplay
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.registry import DATASETS, MODELS, preset_names
@@ -160,11 +161,10 @@ def _output(store: RunStore, trained: TrainedRun) -> Train:
 
 def _show(output: Train, elapsed: float) -> None:
     how = "cached" if output.cached else f"trained in {elapsed:.1f} s"
-    click.echo(f"run       {output.run} ({how})")
-    click.echo(f"path      {output.path}")
+    lines = [f"run       {output.run} ({how})", f"path      {output.path}"]
     if output.reconstruction_error is not None:
-        click.echo(
-            f"epochs    {output.epochs}, reconstruction error {output.reconstruction_error:.4f}, "
-            f"mean activation {output.mean_activation:.3f}"
-        )
+        error = f"reconstruction error {output.reconstruction_error:.4f}"
+        lines.append(f"epochs    {output.epochs}, {error}, mean activation {output.mean_activation:.3f}")
+    print_text("\n".join(lines), indent=10)
+    # A command is left to the terminal, which copies it in one piece.
     click.echo(f"evaluate  {command_line('evaluate', output.run)}")

@@ -187,13 +187,25 @@ class Page:
 
     def command(self, command: str) -> list[str]:
         """Break a command into lines that a shell takes as one."""
-        lines, line = [], ""
-        for word in map(shlex.quote, shlex.split(command)):
-            if line and len(line) + len(word) + 3 > self.room:
-                lines.append(f"{line} \\")
-                line = "  "
-            line += word if not line.strip() else f" {word}"
-        return [self.show(each) for each in (*lines, line)]
+        return [self.show(line) for line in break_command(command, self.room)]
+
+
+def break_command(command: str, width: int) -> list[str]:
+    """Break a command into lines that a shell takes as one."""
+    words: list[str] = []
+    for word in map(shlex.quote, shlex.split(command)):
+        # An option and its value stay together where there is room.
+        if words and re.fullmatch(r"--?[\w-]+", words[-1]) and len(words[-1]) + len(word) + 5 <= width:
+            words[-1] += f" {word}"
+        else:
+            words.append(word)
+    lines, line = [], ""
+    for word in words:
+        if line and len(line) + len(word) + 3 > width:
+            lines.append(f"{line} \\")
+            line = "  "
+        line += word if not line.strip() else f" {word}"
+    return [*lines, line]
 
 
 def to_sections(run: Show | UnfinishedRun, *, width: int = 80, unicode: bool = True) -> list[Section]:
@@ -283,11 +295,13 @@ def _data(data: dict[str, Any]) -> str:
 
 
 def _cells(names: list[str], room: int) -> list[str]:
-    """Write each cell on a line; a long name goes on after a comma, or the stroke behind the experiment."""
+    """Write each cell on a line; a long name goes on after a comma or stroke, or else after "="."""
     lines = []
     for name in names:
-        line = ""
-        for word in re.split(r"(?<=[,/])", name):
+        line, words = "", re.split(r"(?<=[,/])", name)
+        if max(map(len, words)) + 2 > room:
+            words = re.split(r"(?<=[,/=])", name)
+        for word in words:
             if line.strip() and len(line) + len(word) > room:
                 lines.append(line)
                 line = "  "
