@@ -76,6 +76,14 @@ def test_a_failure_is_printed_above_what_is_shown(tmp_path: Path, small_data: Pa
 
 
 @on_unix
+@pytest.mark.parametrize("words", ["train --model rbm --profile tiny", "run rbm --profile tiny", "evaluate nosuch"])
+def test_something_is_shown_before_libraries_are_imported(words: str, tmp_path: Path, small_data: Path) -> None:
+    seen = in_terminal("--results", str(tmp_path), "--data-dir", str(small_data), *words.split(), columns=40)
+    assert seen.lines[0].split()[0] in ("rbm", "planning", "runs")
+    assert "━" in seen.lines[0]
+
+
+@on_unix
 def test_training_and_measuring_fit_a_terminal(tmp_path: Path, small_data: Path) -> None:
     call = ["--results", str(tmp_path), "--data-dir", str(small_data)]
     seen = in_terminal(*call, "train", "--model", "rbm", "--profile", "tiny", columns=40)

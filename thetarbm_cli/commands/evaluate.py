@@ -49,10 +49,12 @@ def command(
     printed from their records, and others are measured; one that cannot be is passed over with a warning, and the exit
     code is 1.
     """
-    from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
-    from thetarbm_cli.experiments.runs.loading import load_checked
-    from thetarbm_cli.experiments.runs.record import DEFAULT_OFFSET
-    from thetarbm_cli.outputs import Evaluate
+    with session.progress("runs"):
+        # The libraries take a second.
+        from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
+        from thetarbm_cli.experiments.runs.loading import load_checked
+        from thetarbm_cli.experiments.runs.record import DEFAULT_OFFSET
+        from thetarbm_cli.outputs import Evaluate
 
     context = session.run_context()
     if every and runs:

@@ -34,6 +34,8 @@ NARROW = 60
 MOST_COUNTED = 1000
 # Cost of a run (`execution.job.cost`) that a process does in a second, and for how many seconds that is believed.
 USUAL_PACE, SECONDS_BELIEVED = 50_000, 10
+# Seconds until processes are at work.
+STARTING_SECONDS = 3
 # Share of a run's time until it is trained; each measure then takes half of what is left.
 TRAINED = 0.6
 
@@ -276,6 +278,6 @@ class AllRuns(Line):
         """Guess from the cost of what was done so far and of what is to do."""
         done, total = self._costs()
         if not done:
-            return total / self.pace
+            return STARTING_SECONDS + total / self.pace
         elapsed = time.perf_counter() - self.started
         return (total - done) * (elapsed + SECONDS_BELIEVED) / (done + self.pace * SECONDS_BELIEVED)

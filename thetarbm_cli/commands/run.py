@@ -95,22 +95,25 @@ def command(
     thetarbm run theta/sparsity=0.3 'perturbation/n=1,*' -j 2
     thetarbm run fashion
     """  # noqa: D301  click takes \b as "keep these lines"
-    from thetarbm_cli.experiments.execution.plan import choose_cells, final_states, make_plan, pending
-    from thetarbm_cli.experiments.execution.theory import do_theory, theory_run, why_due
-    from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
+    with session.progress("planning"):
+        from thetarbm_cli.experiments.execution.plan import choose_cells, final_states, make_plan, pending
+        from thetarbm_cli.experiments.execution.theory import do_theory, theory_run, why_due
+        from thetarbm_cli.experiments.suite.loader import load_suite, suite_identity
 
-    executor = make_executor(**where)
-    suite = load_suite(suite_path)
-    context = session.run_context()
-    cells = suite.cells(profile, source)
-    wanted = [name for name in names if name != "theory"]
-    chosen = choose_cells(cells, wanted) if wanted or not names else []
-    for name in force:
-        if not {cell.name for cell in choose_cells(cells, [name])} & {cell.name for cell in chosen}:
-            raise InputError(f"--force {name} is not among the runs of this call: name it before the options as well")
-    theory = suite.theory if not names or "theory" in names else None
-    plan = make_plan(context, chosen, seeds=seeds, forced=force, suite=suite_identity(suite, suite_path))
-    due = pending(plan, retry_failed)
+        executor = make_executor(**where)
+        suite = load_suite(suite_path)
+        context = session.run_context()
+        cells = suite.cells(profile, source)
+        wanted = [name for name in names if name != "theory"]
+        chosen = choose_cells(cells, wanted) if wanted or not names else []
+        for name in force:
+            if not {cell.name for cell in choose_cells(cells, [name])} & {cell.name for cell in chosen}:
+                raise InputError(
+                    f"--force {name} is not among the runs of this call: name it before the options as well"
+                )
+        theory = suite.theory if not names or "theory" in names else None
+        plan = make_plan(context, chosen, seeds=seeds, forced=force, suite=suite_identity(suite, suite_path))
+        due = pending(plan, retry_failed)
     if dry_run:
         reason = why_due(session.results, theory) if theory is not None else ""
         runs = [theory_run("pending", reason)] if reason else []

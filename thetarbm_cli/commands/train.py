@@ -84,8 +84,10 @@ def command(
     thetarbm train --model rbm --set learning_rate=0.005 --set visible=bernoulli
     thetarbm train --model theta --set data.train=1000 --set perturbation.n=1 --set perturbation.p=0.1
     """  # noqa: D301  click takes \b as "keep these lines"
-    from thetarbm_cli.experiments.runs.settings import parse_assignments, resolve
-    from thetarbm_cli.experiments.runs.training import refuse_missing_images, train_run
+    with session.progress(model):
+        # The libraries take a second.
+        from thetarbm_cli.experiments.runs.settings import parse_assignments, resolve
+        from thetarbm_cli.experiments.runs.training import refuse_missing_images, train_run
 
     assigned = parse_assignments(assignments)
     given = {name: value for name, value in settings.items() if value is not None}

@@ -11,9 +11,10 @@ import inspect
 import json
 import math
 import os
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -261,13 +262,21 @@ def baseline_parameters(model: str) -> dict[str, Any]:
     from thetarbm_cli.models import model_class
 
     kind = model_class(model)
+    ours = _own_parameters(cast(Hashable, kind))
+    return {
+        name: BASELINE["parameters"].get(name, default) if name in ours else default
+        for name, default in kind.default_settings().items()
+    }
 
-    def frozen(name: str, default: Any) -> Any:
-        declaring = next(each for each in kind.__mro__ if name in inspect.get_annotations(each))
-        ours = declaring.__module__.startswith("thetarbm_cli.")
-        return BASELINE["parameters"].get(name, default) if ours else default
 
-    return {name: frozen(name, default) for name, default in kind.default_settings().items()}
+@cache
+def _own_parameters(kind: Any) -> frozenset[str]:
+    """Name the parameters of a model that this package declares, not a plug-in."""
+    declaring = {
+        name: next(each for each in kind.__mro__ if name in inspect.get_annotations(each))
+        for name in kind.default_settings()
+    }
+    return frozenset(name for name, each in declaring.items() if each.__module__.startswith("thetarbm_cli."))
 
 
 def as_recorded(settings: Any) -> Any:
