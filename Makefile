@@ -16,7 +16,7 @@ test: .venv/dev.stamp
 	$(BIN)/python -m pytest -p tests.standin.plugin $(PARALLEL) tests/models
 
 test-slow: .venv/dev.stamp
-	$(BIN)/python -m pytest -m slow
+	THETARBM_EXPLORE=1 $(BIN)/python -m pytest -m slow
 
 # Fifty SIGKILLs at random moments of five commands, each followed by the same command: a table, in about seven minutes.
 test-kills: .venv/dev.stamp

@@ -7,16 +7,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.standin import install
 from thetarbm_cli.backend import CupyBackend
 from thetarbm_cli.data.prepare import Prepared, prepare
 
-# An example may wait for a busy machine: how long it takes says nothing about the code. Continuous integration tries
-# the same examples each time, so that what it finds is of the change; a developer's calls look for new ones.
-settings.register_profile("patient", deadline=None, derandomize=bool(os.environ.get("CI")))
+# An example may wait for a busy machine: how long it takes says nothing about the code. The same examples are tried
+# each time, so that what fails is of the change; who looks for new ones sets THETARBM_EXPLORE, as make test-slow does.
+settings.register_profile(
+    "patient",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize="THETARBM_EXPLORE" not in os.environ,
+)
 settings.load_profile("patient")
+
+# What the caller's terminal is: tests that ask for one say which.
+for variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CLICOLOR_FORCE"):
+    os.environ.pop(variable, None)
 
 # A shell lets what it starts in the background ignore SIGINT; so would every process that a test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -17,20 +15,11 @@ from typing import Any
 import click
 import pytest
 
-from tests.experiments.runs import Outcome, call
+from tests.commands.terminals import in_terminal
+from tests.experiments.runs import PATIENCE_SECONDS, Outcome, call
 from thetarbm_cli import __version__
 from thetarbm_cli.cli import COMMANDS, main
 from thetarbm_cli.commands.session import Session, pass_session
-
-# Runs the command line with one more command, `try`, whose body is the first argument.
-WITH_TRY = """
-import sys
-from tests.test_cli import try_command
-from thetarbm_cli import cli
-sys.modules["thetarbm_cli.commands.try"] = try_command(sys.argv.pop(1))
-cli.COMMANDS["try"] = ""
-cli.main()
-"""
 
 
 def try_command(body: str) -> ModuleType:
@@ -58,7 +47,7 @@ def python(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str
         env=environment(**variables),
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
 
@@ -251,7 +240,7 @@ def test_reader_that_went_away_gets_no_traceback(arguments: list[str]) -> None:
             stdout=writer,
             stderr=subprocess.PIPE,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
     finally:
@@ -259,34 +248,8 @@ def test_reader_that_went_away_gets_no_traceback(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, "")
 
 
-def on_a_terminal(body: str, **variables: str) -> str:
-    """What a user sees on a terminal."""
-    master, slave = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-c", WITH_TRY, body, "try"],
-        cwd=Path(__file__).parents[1],
-        env=environment(TERM="xterm-256color", **variables),
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-    ) as process:
-        os.close(slave)
-        seen = b""
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            try:
-                chunk = os.read(master, 65536)
-            except OSError:  # Linux answers so when the other end is closed
-                break
-            if not chunk:
-                break
-            seen += chunk
-    os.close(master)
-    assert process.returncode == 0
-    return seen.decode()
-
-
-def test_no_color_is_honoured_on_a_terminal() -> None:
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
+def test_no_color_is_honoured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     body = """
 import logging
 with session.progress("working") as progress:
@@ -294,10 +257,13 @@ with session.progress("working") as progress:
     progress(2, 2)
 logging.getLogger("thetarbm").warning("warned")
 """
-    seen = on_a_terminal(body, NO_COLOR="1")
-    assert "working" in seen
-    assert "warning: warned" in seen
-    assert not re.search(r"\x1b\[[0-9;]*m", seen)
+    monkeypatch.setitem(sys.modules, "thetarbm_cli.commands.try", try_command(body))
+    monkeypatch.setitem(COMMANDS, "try", "")
+    seen = in_terminal("try", NO_COLOR="1")
+    assert seen.code == 0
+    assert "working" in seen.raw
+    assert "warning: warned" in seen.raw
+    assert not re.search(r"\x1b\[[0-9;]*m", seen.raw)
 
 
 def test_a_code_page_without_greek_gets_question_marks() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.experiments.runs import PATIENCE_SECONDS
 from thetarbm_cli import storage
 from thetarbm_cli.errors import ThetaRBMError
 
@@ -179,7 +180,7 @@ for _ in range(20):
 """
     processes = [started(script, counter) for _ in range(3)]
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 0
     assert counter.read_text() == "60"
 
@@ -204,7 +205,7 @@ def test_lock_of_a_dead_process_or_after_an_error_does_not_block(
     target = tmp_path / "made by the lock" / "file"
     with started(HOLD, target) as process:
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_SECONDS)
     assert target.with_name("file.lock").exists()
     monkeypatch.setattr(storage, "LOCK_PATIENCE_SECONDS", 0)
     with pytest.raises(ValueError, match="stop"), storage.locked(target):
@@ -245,5 +246,5 @@ assert sorted(path.name for path in target.parent.iterdir()) == [fresh.name, "fi
 
 
 def test_files_are_written_and_leftovers_removed_without_unix_calls(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", WITHOUT_UNIX, str(tmp_path / "file")], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", WITHOUT_UNIX, str(tmp_path / "file")], check=True, timeout=PATIENCE_SECONDS)
     assert (tmp_path / "file").read_bytes() == b"new"

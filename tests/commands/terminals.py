@@ -12,7 +12,7 @@ from multiprocessing import resource_tracker
 
 import pytest
 
-from tests.experiments.runs import process_as_before
+from tests.experiments.runs import PATIENCE_SECONDS, process_as_before
 from thetarbm_cli.cli import main
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -53,12 +53,17 @@ def in_terminal(*arguments: str, columns: int = 80, **variables: str) -> Seen:
     resource_tracker.ensure_running()
     # rich asks the process' own streams for the width, unless it is told.
     variables = {"TERM": "xterm-256color", "COLUMNS": str(columns), **variables}
-    with process_as_before(), open(child, "w", encoding="utf-8") as out, open(os.ttyname(child), "w") as err:
+    with (
+        process_as_before(),
+        open(child, "w", encoding="utf-8") as out,
+        open(os.ttyname(child), "w", encoding="utf-8") as err,
+    ):
         for name in ("NO_COLOR", "LINES"):
             os.environ.pop(name, None)
         os.environ.update(variables)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as left:
             main(list(arguments))
-    reader.join(60)
+    reader.join(PATIENCE_SECONDS)
+    assert not reader.is_alive(), "someone keeps the terminal open"
     os.close(parent)
     return Seen(b"".join(parts).decode(), int(left.value.code or 0))

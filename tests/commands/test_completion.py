@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from tests.experiments.runs import PATIENCE_SECONDS
 from tests.experiments.suites import write_suite
 from thetarbm_cli.cli import COMMANDS, main, root
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -164,7 +165,7 @@ finally:
         env={**clean, **completion},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     answer = f"plain,quick\t{suite.profiles['quick'].about}\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.experiments.runs import PATIENCE_SECONDS
 from tests.experiments.suites import save
 from tests.reporting.numbers import records
 
@@ -36,7 +37,7 @@ finally:
     print("imported:", *sorted({unwanted!r} & set(sys.modules)))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, encoding="utf-8", timeout=60, check=False
+        [sys.executable, "-c", script], capture_output=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=False
     )
     assert done.returncode == code
     assert done.stdout.splitlines()[-1] == "imported:"

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.commands.terminals import in_terminal
-from tests.experiments.runs import Command, files_in, record_of, rewrite, run_of
+from tests.experiments.runs import PATIENCE_SECONDS, Command, files_in, record_of, rewrite, run_of
 from tests.experiments.test_checkpoints import RUN, state_after
 from thetarbm_cli.backend import Backend
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
@@ -287,7 +287,7 @@ def test_ascii_where_the_terminal_has_no_more(
 ) -> None:
     command = [sys.executable, "-m", "thetarbm_cli", "--results", str(results), "show", theta]
     variables = environment(PYTHONIOENCODING="ascii")
-    done = subprocess.run(command, env=variables, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, env=variables, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     text = done.stdout.decode("ascii")
     assert "gamma test" in text

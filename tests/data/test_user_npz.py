@@ -205,7 +205,7 @@ def test_what_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
 
 
 @given(st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=200)
 def test_damaged_bytes_are_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     array = np.arange(24, dtype=np.uint8).reshape(2, 12)
     content = bytearray(write(tmp_path / "whole.npz", {"a.npy": npy(array)}).read_bytes())

@@ -29,6 +29,9 @@ from thetarbm_cli.experiments.runs.settings import RunSettings, resolve
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.runs.training import train_run
 
+# For a process of its own: more than any needs on a machine that has much else to do, and less than a test may take.
+PATIENCE_SECONDS = 240
+
 MODELS = ("rbm", "orbm", "tirbm", "theta", "pixels", "aligned-pixels")
 
 
@@ -102,7 +105,7 @@ def spawn(data_dir: Path, results: Path, *arguments: str) -> subprocess.Popen[st
 
 
 def finish(process: subprocess.Popen[str]) -> Outcome:
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE_SECONDS)
     return Outcome(process.returncode, out, err)
 
 

@@ -8,7 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from tests.experiments.runs import finish, spawn
+from tests.experiments.runs import PATIENCE_SECONDS, finish, spawn
 
 # Small batches: an epoch takes long enough to be hit in the middle.
 LONG = ("train", "--model", "theta", "--profile", "tiny", "--epochs", "30", "--hidden", "200", "--set", "batch_size=10")
@@ -24,7 +24,7 @@ def end_after(process: subprocess.Popen[str], epoch: int, number: signal.Signals
         if shown and int(shown[1]) >= epoch:
             process.send_signal(number)
             break
-    _, rest = process.communicate(timeout=60)
+    _, rest = process.communicate(timeout=PATIENCE_SECONDS)
     return said + rest
 
 
@@ -42,7 +42,8 @@ def test_killed_terminated_and_interrupted_run_ends_with_equal_bytes(small_data:
     whole = spawn(small_data, tmp_path / "whole", *LONG)
     results = tmp_path / "cut"
     resumed_after = [0]
-    for epoch, number in ((3, signal.SIGKILL), (10, signal.SIGTERM), (19, signal.SIGINT)):
+    # Early: two thirds of the epochs are left for a signal that comes late.
+    for epoch, number in ((2, signal.SIGKILL), (5, signal.SIGTERM), (8, signal.SIGINT)):
         process = spawn(small_data, results, *LONG)
         said = end_after(process, epoch, number)
         assert process.returncode == (-number if number == signal.SIGKILL else 130)

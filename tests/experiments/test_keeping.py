@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from tests.experiments.runs import Command, context_of, files_in, record_of, rewrite, run_of, train
 from tests.experiments.suites import metrics_of, write_suite
+from thetarbm_cli import storage
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.data.sources.user_npz import read_untrusted
 from thetarbm_cli.experiments.execution.dask import _store
@@ -273,16 +273,23 @@ def test_who_trains_what_another_process_holds_says_that_it_waits(
     monkeypatch.setattr("thetarbm_cli.storage.SILENT_SECONDS", 0.01)
     results = tmp_path / "results"
     shutil.copytree(evaluated, results)
-    run, ready = run_of(results, "rbm"), threading.Event()
+    run, held, waited_for = run_of(results, "rbm"), threading.Event(), threading.Event()
+    say = storage.logger.info
+
+    def say_and_let_go(*words: object) -> None:
+        say(*words)
+        waited_for.set()
 
     def hold() -> None:
         with RunStore(results).locked(run):
-            ready.set()
-            time.sleep(0.5)
+            held.set()
+            # However slow this machine is: until the other has said that it waits.
+            waited_for.wait(120)
 
+    monkeypatch.setattr(storage.logger, "info", say_and_let_go)
     holder = threading.Thread(target=hold)
     holder.start()
-    ready.wait(10)
+    assert held.wait(120)
     outcome = thetarbm("train", "--model", "rbm", *TINY)
     holder.join()
     assert outcome.code == 0

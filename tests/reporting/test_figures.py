@@ -11,6 +11,7 @@ import matplotlib
 import pytest
 from PIL import Image
 
+from tests.experiments.runs import PATIENCE_SECONDS
 from tests.experiments.suites import record_for, save
 from tests.reporting.figured import context_of, draw
 from tests.reporting.numbers import SUITE
@@ -76,7 +77,7 @@ context = figure_context(load_suite(shipped_path(), check_settings=False), run_c
 assert "matplotlib" not in sys.modules
 sys.stdout.buffer.write(encode("gamma-offset", make("gamma-offset", context), "svg"))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=PATIENCE_SECONDS, check=True)
     assert done.stdout == draw("gamma-offset", context, "svg")
 
 
