@@ -3,7 +3,7 @@ import pytest
 from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.whiten import Whitener
+from thetarbm_cli.imaging.standardise import Whitener
 
 
 def images_of(count: int = 60, pixels: int = 9, seed: int = 0) -> NDArray[np.float32]:
@@ -37,7 +37,7 @@ def test_the_inverse_needs_the_images_for_their_brightness_and_contrast() -> Non
     train = images_of()
     whitener = Whitener().fit(train)
     whitened = whitener.transform(train)
-    np.testing.assert_allclose(whitener.inverse(whitened, train), train, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(whitener.inverse(whitened, like=train), train, rtol=0, atol=1e-5)
     usual = whitener.inverse(whitened)
     assert usual.mean() == pytest.approx(train.mean(), abs=1e-4)
     # The same pattern in another brightness and contrast.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.models.small import MODELS, small
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
-from thetarbm_cli.imaging.whiten import Whitener
+from thetarbm_cli.imaging.standardise import Whitener
 from thetarbm_cli.models import RBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.base import OrientedModel
 
@@ -301,7 +301,7 @@ def test_whitening_precedes_the_machine(name: str) -> None:
     assert np.array_equal(whitening.weights_, plain.weights_)
     expected = plain.transform(whitener.transform(after), orientations=given)
     np.testing.assert_allclose(whitening.transform(others), expected, rtol=0, atol=1e-6)
-    rebuilt = whitener.inverse(plain.reconstruct(whitener.transform(after), orientations=given), others)
+    rebuilt = whitener.inverse(plain.reconstruct(whitener.transform(after), orientations=given), like=others)
     np.testing.assert_allclose(whitening.reconstruct(others), rebuilt, rtol=0, atol=1e-4)
     copy = small(name, whiten=True, initial_scale=0.1).load_arrays(whitening.to_arrays())
     for method in ("transform", "reconstruct", "free_energy"):

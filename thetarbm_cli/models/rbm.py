@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thetarbm_cli.backend import Array, Backend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.standardise import Standardiser
-from thetarbm_cli.imaging.whiten import Whitener
+from thetarbm_cli.imaging.standardise import Standardiser, Whitener
 from thetarbm_cli.models.base import FLOAT_BYTES, Images, Model, Orientations, estimator, parameter
 from thetarbm_cli.models.contrastive_divergence import (
     CDConfig,
@@ -37,8 +36,6 @@ from thetarbm_cli.models.visible import KINDS, VisibleUnits
 
 # Rows that become features at a time: large enough for the products, small enough for the memory.
 CHUNK = 2000
-# Arrays of a whitener.
-_WHITENING = ("mean", "matrix", "contrast")
 
 EnergyFunction = Callable[[EnergyModel, Array, OrientationGroups], Array]
 
@@ -209,23 +206,16 @@ class RBM(Model, CDConfig):
         """All that was learned, as plain arrays."""
         check_is_fitted(self, "weights_")
         arrays: dict[str, NDArray[Any]] = dict(self._parameters())
-        if isinstance(self._standardiser, Whitener):
-            arrays |= {f"whiten_{name}": getattr(self._standardiser, f"{name}_") for name in _WHITENING}
-        elif self._standardiser is not None:
-            arrays["standard_mean"] = self._standardiser.mean_
-            arrays["standard_scale"] = self._standardiser.scale_
-        return arrays
+        return arrays if self._standardiser is None else arrays | self._standardiser.to_arrays()
 
     def load_arrays(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take what another model with equal settings learned; the inverse of `to_arrays`."""
         arrays = dict(arrays)
-        mean, scale = arrays.pop("standard_mean", None), arrays.pop("standard_scale", None)
-        whitening = [arrays.pop(f"whiten_{name}") for name in _WHITENING if f"whiten_{name}" in arrays]
         self._standardiser: Standardiser | Whitener | None = None
-        if mean is not None and scale is not None:
-            self._standardiser = Standardiser.from_arrays(mean, scale, floor=self.floor)
-        elif whitening:
-            self._standardiser = Whitener.from_arrays(*whitening)
+        for kind in (Standardiser, Whitener):
+            found = [arrays.pop(name) for name in kind.ARRAYS if name in arrays]
+            if len(found) == len(kind.ARRAYS):
+                self._standardiser = kind.from_arrays(*found)
         self.n_features_in_ = int(arrays["weights"].shape[-1])
         self._set_parameters(arrays)
         self.history_: list[EpochRecord] = []
@@ -404,17 +394,13 @@ class RBM(Model, CDConfig):
         return self._standardised(images, orientations)
 
     def _standardised(self, images: Images, orientations: Orientations | None = None) -> Images:
-        if isinstance(self._standardiser, Whitener):
-            return self._standardiser.transform(images)
         return images if self._standardiser is None else self._standardiser.transform(images, orientations)
 
     def _unstandardised(
         self, images: Images, orientations: Orientations | None = None, like: Images | None = None
     ) -> Images:
         """Images in the scale of the user's pixels; whitened ones in the brightness and contrast of others."""
-        if isinstance(self._standardiser, Whitener):
-            return self._standardiser.inverse(images, like)
-        return images if self._standardiser is None else self._standardiser.inverse(images, orientations)
+        return images if self._standardiser is None else self._standardiser.inverse(images, orientations, like)
 
     def _fitted_model(self) -> EnergyModel:
         check_is_fitted(self, "weights_")
