@@ -29,13 +29,7 @@ def command(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
     names = list(dict.fromkeys(store.find(run) for run in runs))
     if len(names) < 2:
         raise InputError("name at least two different runs; thetarbm list shows them")
-    records = []
-    for name in names:
-        record = store.load(name, refuse_newer=True)
-        if record is None:
-            raise InputError(f"the record of {name} in {store.path(name)} cannot be used; train it again")
-        records.append(record)
-    output = compare_runs(records)
+    output = compare_runs([store.require(name) for name in names])
     if as_json:
         emit_json(output)
         return

@@ -13,7 +13,6 @@ from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option, suite_option
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.commands.terminal import console
-from thetarbm_cli.errors import InputError
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Show, UnfinishedRun
@@ -36,14 +35,11 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
 
     store = RunStore(session.results)
     name = store.find(run, unfinished=True)
-    record = store.load(name, refuse_newer=True)
     shown: Show | UnfinishedRun
-    if record is not None:
-        shown = summarise(store, record, load_suite(suite_path, check_settings=False))
-    elif name in store.unfinished():
+    if name in store.unfinished():
         shown = summarise_unfinished(store, name)
     else:
-        raise InputError(f"the record of {name} in {store.path(name)} cannot be used; train it again")
+        shown = summarise(store, store.require(name), load_suite(suite_path, check_settings=False))
     if as_json:
         emit_json(shown)
     else:

@@ -34,11 +34,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pydantic import BaseModel
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.record import Measured, RunRecord
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, DataSettings, Perturbation, SVMSettings
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, section_settings
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.followup import command_line
@@ -93,9 +92,7 @@ def tidy(records: Iterable[RunRecord]) -> pd.DataFrame:
 def _columns(records: Sequence[RunRecord]) -> list[str]:
     """The columns of all but the numbers, which an empty folder has, too."""
     parameters = sorted({name for record in records for name in record.parameters} | {"sparsity"})
-    sections: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Perturbation, "svm": SVMSettings}
-    settings = [f"{name}.{key}" for name, section in sections.items() for key in section.model_fields]
-    return [*RUN, *parameters, "features", *settings, *IMAGES, "cells", *MADE]
+    return [*RUN, *parameters, "features", *section_settings(), *IMAGES, "cells", *MADE]
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
     """Give all that a run is by name: model and seed, complete settings as ``--set`` names them, images, origin."""
     settings, train, test = record.settings, record.data["train"], record.data["test"]
     git = record.environment.get("git") or {}
-    others = settings.model_dump(exclude={"model", "parameters"})
-    sections = {name: section for name, section in others.items() if isinstance(section, dict)}
     return {
         "run": record.run,
         "state": record.state,
@@ -33,8 +31,7 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
         "model": settings.model,
         "seed": record.seed,
         **record.parameters,
-        **{f"{name}.{key}": value for name, section in sections.items() for key, value in section.items()},
-        **{name: value for name, value in others.items() if name not in sections and name != "perturbation"},
+        **settings.by_name(),
         "dataset": test["dataset"],
         "source": test["source"],
         "sha256": test["sha256"],
@@ -133,7 +130,7 @@ def _listed(record: RunRecord, known: dict[str, Any]) -> ListedRun:
         model=record.settings.model,
         seed=record.seed,
         state=record.state,
-        differs={**record.settings.differing_parameters, **record.run_settings},
+        differs={**record.settings.differing_parameters, **record.settings.by_name(exclude_defaults=True)},
         dataset=record.data["test"]["dataset"],
         source=record.data["test"]["source"],
         **dict.fromkeys(MAIN),

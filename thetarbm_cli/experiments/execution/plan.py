@@ -272,10 +272,9 @@ def describe_changes(record: RunRecord, settings: RunSettings) -> list[str]:
 
 def _named(settings: RunSettings, parameters: dict[str, Any]) -> dict[str, Any]:
     """Give all settings by what a reason calls them."""
-    content = {**settings.model_dump(), "parameter": parameters}
-    sections = ("parameter", "data", "perturbation", "svm")
-    values = {f"{section} {name}": each for section in sections for name, each in (content[section] or {}).items()}
-    return {"model": settings.model, **values, "features": settings.features}
+    named = {f"parameter {name}": value for name, value in parameters.items()}
+    others = {name.replace(".", " "): value for name, value in settings.by_name().items()}
+    return {"model": settings.model, **named, **others}
 
 
 def _word(value: Any) -> str:

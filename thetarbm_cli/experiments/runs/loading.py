@@ -119,9 +119,7 @@ def load_run(run: str, results: str | Path = "results", *, backend: str = "auto"
 
 def load_checked(context: RunContext, run: str) -> RunRecord:
     """The record of a run that can be measured; refuse what is damaged, failed, of another version or another run's."""
-    record = context.store.load(run, refuse_newer=True)
-    if record is None:
-        raise InputError(f"the record of {run} in {context.store.path(run)} cannot be used; train it again")
+    record = context.store.require(run)
     if record.state == "failed":
         raise InputError(f"{run} failed when it was trained ({record.error}), so there is nothing to measure")
     if record.algorithm != ALGORITHM:

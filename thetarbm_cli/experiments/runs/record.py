@@ -388,14 +388,6 @@ class RunRecord(BaseModel):
         """The array library that it was trained with: each draws random numbers of its own."""
         return str(self.environment.get("backend", "numpy"))
 
-    @property
-    def run_settings(self) -> dict[str, Any]:
-        """Settings other than the model's that differ from the defaults, by the names that ``--set`` takes."""
-        sections = self.settings.model_dump(include={"data", "perturbation", "svm"}, exclude_defaults=True)
-        own = self.settings.model_dump(include={"features"}, exclude_defaults=True)
-        named = {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
-        return {**named, **own}
-
     def document(self) -> dict[str, Any]:
         """Lay it out as it is written."""
         content = self.model_dump(mode="json")

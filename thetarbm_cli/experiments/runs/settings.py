@@ -207,6 +207,10 @@ class SVMSettings(BaseModel):
     scaled: StrictBool = Field(default=False, description="Whether each feature is scaled to unit variance first.")
 
 
+# The settings of a run that are none of its model's, by the word before the dot of their names.
+SECTIONS: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Perturbation, "svm": SVMSettings}
+
+
 class RunSettings(BaseModel):
     """Everything that the numbers of a run depend on, but for the data's content and the seed."""
 
@@ -234,6 +238,13 @@ class RunSettings(BaseModel):
         changed = CHANGED_DEFAULTS.get(self.model, {})
         given = {**{name: BASELINE["parameters"][name] for name in changed}, **self.parameters}
         return differing(given, changed)
+
+    def by_name(self, *, exclude_defaults: bool = False) -> dict[str, Any]:
+        """Give the settings that are none of the model's, by the names that ``--set`` takes."""
+        content = self.model_dump(include={*SECTIONS, "features"}, exclude_defaults=exclude_defaults)
+        sections = {section: content.pop(section, None) or {} for section in SECTIONS}
+        named = {f"{section}.{name}": value for section, values in sections.items() for name, value in values.items()}
+        return {**named, **content}
 
     def canonical(self) -> dict[str, Any]:
         """The settings as they are hashed: only what differs from the baseline, so that new settings change no id.
@@ -338,10 +349,9 @@ def resolve(
 
 def section_settings() -> dict[str, str]:
     """Give the settings of a run that are none of its model, as ``data.train``, each with what it means."""
-    sections: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Perturbation, "svm": SVMSettings}
     return {
         f"{section}.{name}": field.description or ""
-        for section, kind in sections.items()
+        for section, kind in SECTIONS.items()
         for name, field in kind.model_fields.items()
     }
 
@@ -370,14 +380,13 @@ class Assignments:
 def parse_assignments(pairs: tuple[str, ...]) -> Assignments:
     """Settings from ``key=value`` words, the later over the earlier."""
     assignments = Assignments()
-    sections = {"data": assignments.data, "perturbation": assignments.perturbation, "svm": assignments.svm}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise InputError(f"--set takes key=value, not {pair!r}")
         section, dot, key = name.partition(".")
-        if dot and section in sections:
-            sections[section][key] = _value(name, text)
+        if dot and section in SECTIONS:
+            getattr(assignments, section)[key] = _value(name, text)
         else:
             (assignments.run if name == "features" else assignments.parameters)[name] = _value(name, text)
     if isinstance(assignments.data.get("source"), str):

@@ -115,6 +115,13 @@ class RunStore:
             documents.refuse_newer(self.record_path(run), FORMAT)
         return self._whole(self.load_parts(run))
 
+    def require(self, run: str) -> RunRecord:
+        """Load the record of a run as `load`; refuse one that cannot be used."""
+        record = self.load(run, refuse_newer=True)
+        if record is None:
+            raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again")
+        return record
+
     def load_parts(self, run: str) -> StoredRun | None:
         """Load a run as its files or a pack have it, later measures by themselves."""
         if self.record_path(run).exists():
@@ -316,7 +323,10 @@ class RunStore:
         """Runs, one a line, with the settings in which they differ, as far as a message has room."""
         begun = self.unfinished()
         records = [record for run in runs[:MOST_NAMED] if (record := self.load(run))]
-        settings = {record.run: {**record.parameters, "seed": record.seed, **record.run_settings} for record in records}
+        settings = {
+            record.run: {**record.parameters, "seed": record.seed, **record.settings.by_name(exclude_defaults=True)}
+            for record in records
+        }
         names = dict.fromkeys(name for each in settings.values() for name in each)
         differing = [name for name in names if len({str(each.get(name, "none")) for each in settings.values()}) > 1]
         lines = []
