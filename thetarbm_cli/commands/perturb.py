@@ -17,17 +17,16 @@ from thetarbm_cli.commands.options import (
 )
 from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
-from thetarbm_cli.commands.terminal import Cell as TableCell
-from thetarbm_cli.commands.terminal import print_table, print_text
+from thetarbm_cli.commands.tables import print_paper_table
+from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.outcomes import ERROR
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.execution.plan import PlannedRun
-    from thetarbm_cli.experiments.runs.store import RunContext
+    from thetarbm_cli.experiments.runs.record import RunRecord
+    from thetarbm_cli.experiments.runs.settings import Assignments
     from thetarbm_cli.experiments.suite.schema import Cell
     from thetarbm_cli.outputs import Perturb
-
-ERROR = "test_error_percent"
 
 
 class NumberList(click.ParamType):  # type: ignore[type-arg]
@@ -100,93 +99,96 @@ def command(
     from thetarbm_cli.experiments.execution.plan import make_plan, pending
     from thetarbm_cli.experiments.runs.images import require_images
     from thetarbm_cli.experiments.runs.settings import parse_assignments
-    from thetarbm_cli.experiments.suite.loader import load_suite
-    from thetarbm_cli.experiments.suite_file import shipped_path
     from thetarbm_cli.outputs import Perturb, PerturbedCell
 
     assigned = parse_assignments(assignments)
     if assigned.perturbation.keys() & {"n", "p", "scope"}:
         raise InputError("n, p and scope of the perturbation are set by --n, --p and --scope here, not by --set")
-    suite = load_suite(shipped_path(), check_settings=False)
-    as_published = _unperturbed(suite.cells(profile))
+    unperturbed, *perturbed = _cells(profile, source, assigned, n_values, p_values, scope)
+    context = session.run_context()
+    require_images(context.data_dir, unperturbed.settings().data)
+    plan = make_plan(context, [unperturbed, *perturbed], only_seed=seed)
+    names = {run: run.run for run in plan}
+    due = pending(plan, retry_failed=True)
+    with RunsDisplay(session.quiet, due, jobs) as display:
+        for run, outcome in LocalExecutor(jobs)(context, due, keep_going=False, on_report=display.working):
+            if outcome.state == "failed":
+                raise ThetaRBMError(f"{run.cells[0]}: {outcome.error}")
+            names[run] = outcome.run
+            display.finished(run, outcome)
+    records = {cell: context.store.require(str(name)) for run, name in names.items() for cell in run.cells}
+    errors = {cell: _error(record) for cell, record in records.items()}
+    output = Perturb(
+        scope=scope,
+        seed=seed,
+        unperturbed_error_percent=errors[unperturbed.name],
+        cells=[
+            PerturbedCell(**cell.at, test_error_percent=errors[cell.name], run=records[cell.name].run)
+            for cell in perturbed
+        ],
+    )
+    if as_json:
+        emit_json(output)
+    else:
+        _show(output, [unperturbed, *perturbed], records)
+
+
+def _cells(
+    profile: str,
+    source: str,
+    assigned: Assignments,
+    n_values: tuple[int, ...],
+    p_values: tuple[float, ...],
+    scope: str,
+) -> list[Cell]:
+    """Lay what was asked for over the suite's cell that Table 3 is compared with: it, then one for each n and p."""
+    from thetarbm_cli.experiments.suite.loader import load_suite
+    from thetarbm_cli.experiments.suite_file import shipped_path
+
+    suite = load_suite(shipped_path(), check_settings=False).cells(profile)
+    published = {(cell.at["n"], cell.at["p"]): cell.published for cell in suite if "3" in cell.tables}
+    usual = next(cell for cell in suite if "3" in cell.tables).unperturbed(suite)
+    assert usual is not None
     unperturbed = replace(
-        as_published,
+        usual,
         name="unperturbed",
-        data={**as_published.data, "source": source, **assigned.data},
-        parameters={**as_published.parameters, **assigned.parameters},
-        svm={**as_published.svm, **assigned.svm},
+        data={**usual.data, "source": source, **assigned.data},
+        parameters={**usual.parameters, **assigned.parameters},
+        svm={**usual.svm, **assigned.svm},
         **assigned.run,
         measures=("error",),
         offsets=(),
     )
-    cells = {
-        (n, p): replace(
-            unperturbed,
-            name=f"n = {n}, p = {p}",
-            perturbation={**assigned.perturbation, "n": n, "p": p, "scope": scope},
-        )
-        for n in n_values
-        for p in p_values
-    }
-    context = session.run_context()
-    require_images(context.data_dir, unperturbed.settings().data)
-    plan = make_plan(context, [unperturbed, *cells.values()], only_seed=seed)
-    # Run and test error by the name of the cell.
-    errors: dict[str, tuple[str, float]] = {}
-    due = pending(plan, retry_failed=True)
-    with RunsDisplay(session.quiet, due, jobs) as display:
-        for run, outcome in LocalExecutor(jobs)(context, due, keep_going=False, on_report=display.working):
-            if outcome.run is None or outcome.test_error_percent is None:
-                raise ThetaRBMError(f"{run.cells[0]}: {outcome.error}")
-            errors |= dict.fromkeys(run.cells, (outcome.run, outcome.test_error_percent))
-            display.finished(run, outcome)
-    for run in plan:
-        if run not in due:
-            errors |= dict.fromkeys(run.cells, _recorded(context, run))
-    output = Perturb(scope=scope, seed=seed, unperturbed_error_percent=errors[unperturbed.name][1], cells=[])
-    for (n, p), cell in cells.items():
-        name, error = errors[cell.name]
-        output.cells.append(PerturbedCell(n=n, p=p, test_error_percent=error, run=name))
-    if as_json:
-        emit_json(output)
-    else:
-        _show(output, suite.cells(), n_values, p_values)
+    return [
+        unperturbed,
+        *(
+            replace(
+                unperturbed,
+                name=f"n = {n}, p = {p}",
+                at={"n": n, "p": p},
+                tables=("3",),
+                perturbation={**assigned.perturbation, "n": n, "p": p, "scope": scope},
+                published=published.get((n, p), {}),
+            )
+            for n in n_values
+            for p in p_values
+        ),
+    ]
 
 
-def _unperturbed(cells: list[Cell]) -> Cell:
-    """Find the cell that Table 3 is compared with."""
-    found = next(cell for cell in cells if "3" in cell.tables).unperturbed(cells)
-    assert found is not None
-    return found
-
-
-def _recorded(context: RunContext, run: PlannedRun) -> tuple[str, float]:
-    """Read the name and the test error of a run that is done."""
-    assert run.run is not None
-    record = context.store.load(run.run)
-    assert record is not None
-    assert record.metrics is not None
-    error = record.metrics.value(ERROR)
+def _error(record: RunRecord) -> float:
+    error = record.metrics.value(ERROR) if record.metrics else None
     if error is None:
         raise InputError(f"{record.settings.data.source} has no labels, which a test error needs")
-    return run.run, error
+    return error
 
 
-def _show(table: Perturb, suite: list[Cell], n_values: tuple[int, ...], p_values: tuple[float, ...]) -> None:
-    """Print the table with the paper's numbers in brackets."""
-    paper = {(cell.at["n"], cell.at["p"]): cell.published[ERROR] for cell in suite if "3" in cell.tables}
-    unperturbed, paper_unperturbed = table.unperturbed_error_percent, _unperturbed(suite).published[ERROR]
-    errors = {(cell.n, cell.p): cell.test_error_percent for cell in table.cells}
-    print_text(f"test error in % of seed {table.seed}, the paper's in brackets; * above the unperturbed error")
-    rows: list[list[TableCell]] = []
-    for n in n_values:
-        rows.append([f"n = {n}"])
-        for p in p_values:
-            published = f"\n({_starred(paper[n, p], paper_unperturbed, 1)})" if (n, p) in paper else ""
-            rows[-1].append(f"{_starred(errors[n, p], unperturbed, 2)}{published}")
-    print_table(["", *(f"p = {p:g}" for p in p_values)], rows)
-    print_text(f"unperturbed: {unperturbed:.2f} ({paper_unperturbed})")
+def _show(output: Perturb, cells: list[Cell], records: dict[str, RunRecord]) -> None:
+    """Print Table 3 as thetarbm tables does."""
+    from thetarbm_cli.reporting.frame import Numbers, Source
+    from thetarbm_cli.reporting.tables import build
 
-
-def _starred(error: float, unperturbed: float, digits: int) -> str:
-    return f"{error:.{digits}f}{'*' if error > unperturbed else ''}"
+    images = records[cells[0].name].data["test"]
+    source = Source(images["source"], images["sha256"], images["dataset"])
+    print_paper_table(build("3", Numbers(source, cells, {name: [record] for name, record in records.items()})))
+    print_text(f"All runs have seed {output.seed} and --scope {output.scope}.")
