@@ -20,7 +20,7 @@ from thetarbm_cli.experiments.runs.images import described_data
 from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
-from thetarbm_cli.experiments.runs.training import seeds_by_axis, train_run, training_part
+from thetarbm_cli.experiments.runs.training import describe_run, train_run, training_part
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, PREPARING, TRAINING
 
 # Images of the paper's data, where the settings have all.
@@ -166,13 +166,8 @@ def _record_of_failure(
     """The record of a run that could not write its own: its process was lost, or it failed before it trained."""
     return RunRecord(
         algorithm=ALGORITHM,
-        run=run,
         state="failed",
-        settings=planned.settings,
-        parameters=planned.settings.complete_parameters,
-        seed=planned.seed,
-        seeds=seeds_by_axis(planned.settings, planned.seed),
-        data=data,
+        **describe_run(run, planned.settings, planned.seed, data),
         environment=describe_environment(select_backend(context.backend_name)),
         history=[],
         timings={},

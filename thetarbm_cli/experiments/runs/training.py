@@ -13,8 +13,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,8 @@ logger = logging.getLogger("thetarbm")
 # The position of a role is part of every stored result: append, never reorder.
 PERTURBED_ROLES = ("train", "test", "svm")
 SHARED = "trainings"
+# Of a record, those that are none of its measures.
+TRAINING_TIMES = ("train_seconds", "checkpoint_seconds")
 # Settings of a run that learning does not see; all others are taken for such that it does.
 MEASURED_ONLY = ("svm", "features")
 
@@ -89,15 +92,12 @@ def train_run(
         if force:
             store.remove_checkpoint(run)
         kept = stored if stored is not None and stored.is_measured and not force else None
-        training = Training(store, settings, seed, data.checksums, describe_environment(backend))
+        training = Training(context, backend, settings, seed, run, data, stored)
         with training.locked():
-            made = None if force else _adopted(training, settings, seed, run, data, stored)
-            if made is None:
-                made = _train(
-                    context, backend, settings, seed, run, data, stored, on_epoch, record_failure=kept is None
-                )
+            made = None if force else training.adopt()
+            made = made or training.train(on_epoch, record_failure=kept is None)
             # Before the record: with it a run is done, and what is not written by then never will be.
-            training.note(run)
+            training.note()
             if kept is None:
                 store.save(made)
         if store.note_weights(kept or made, made.weights):
@@ -134,9 +134,16 @@ def refuse_missing_images(
             )
 
 
-def seeds_by_axis(settings: RunSettings, seed: int) -> dict[str, Any]:
-    """What the record says of the seeds of each axis."""
-    return {"data": settings.data.seed, **{axis: [seed, i] for i, axis in enumerate(AXES) if i}}
+def describe_run(run: str, settings: RunSettings, seed: int, data: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Give the fields of a record that say what a run is."""
+    return {
+        "run": run,
+        "settings": settings,
+        "parameters": settings.complete_parameters,
+        "seed": seed,
+        "seeds": {"data": settings.data.seed, **{axis: [seed, i] for i, axis in enumerate(AXES) if i}},
+        "data": data,
+    }
 
 
 def is_usable(store: RunStore, record: RunRecord) -> bool:
@@ -148,109 +155,6 @@ def is_usable(store: RunStore, record: RunRecord) -> bool:
         logger.info("the weights of %s are missing here: training it again%s", record.run, stays)
         return False
     return True
-
-
-def _adopted(
-    training: Training, settings: RunSettings, seed: int, run: str, data: RunData, earlier: RunRecord | None
-) -> RunRecord | None:
-    """The record of a run that has its training from another one; None if there is none."""
-    source = training.adopt(run)
-    if source is None:
-        return None
-    # Times and memory are those of the training, wherever it was done.
-    timings = {name: source.timings[name] for name in ("train_seconds", "checkpoint_seconds") if name in source.timings}
-    return source.model_copy(
-        update={
-            "run": run,
-            "settings": settings,
-            "parameters": settings.complete_parameters,
-            "seed": seed,
-            "seeds": seeds_by_axis(settings, seed),
-            "data": data.describe(),
-            "timings": timings,
-            "error": None,
-            "metrics": None,
-            "measured_with": None,
-            "trained_as": source.trained_as or source.run,
-            "cells": earlier.cells if earlier else [],
-            "suite": earlier.suite if earlier else None,
-        }
-    )
-
-
-def _train(
-    context: RunContext,
-    backend: Backend,
-    settings: RunSettings,
-    seed: int,
-    run: str,
-    data: RunData,
-    earlier: RunRecord | None,
-    on_epoch: EpochObserver | None,
-    *,
-    record_failure: bool,
-) -> RunRecord:
-    """Train and store the weights; the record is stored only if training fails."""
-    store = context.store
-    store.remove_leftovers(run)
-    images, _ = data.train()
-    parameters = settings.complete_parameters
-    model = build(settings.model, parameters, seed=seed, backend=backend.name)
-    units = f" with {parameters['hidden']} hidden units" if "hidden" in parameters else ""
-    refuse_too_large(
-        model.training_bytes(*images.shape),
-        f"training {settings.model}{units}",
-        "fewer hidden units or rotations, or a smaller batch_size, need less",
-    )
-    checkpointer = Checkpointer(store, run, backend)
-    resumed = checkpointer.resume()
-    if resumed is not None:
-        logger.info("resuming %s after epoch %d", run, resumed.epoch)
-    history: list[EpochRecord] = [] if resumed is None else list(resumed.history)
-
-    def monitor(state: TrainingState) -> None:
-        checkpointer(state)
-        history[:] = state.history
-        if on_epoch is not None:
-            on_epoch(state.history[-1], parameters.get("epochs", state.epoch))
-
-    def record(state: str, **more: Any) -> RunRecord:
-        return RunRecord(
-            algorithm=ALGORITHM,
-            run=run,
-            state=state,  # type: ignore[arg-type]
-            settings=settings,
-            parameters=parameters,
-            seed=seed,
-            seeds=seeds_by_axis(settings, seed),
-            data=data.describe(),
-            environment=describe_environment(backend),
-            history=[asdict(epoch) for epoch in history],
-            timings={
-                "train_seconds": round(checkpointer.training_seconds, 3),
-                "checkpoint_seconds": round(checkpointer.seconds, 3),
-            },
-            peak_memory_megabytes=peak_memory_megabytes(),
-            training_products=model.training_products(*images.shape),
-            # A run that is made again is still the one that the cells asked for.
-            cells=earlier.cells if earlier else [],
-            suite=earlier.suite if earlier else None,
-            **more,
-        )
-
-    checkpointer.begun = record("failed", error="cut off")
-    try:
-        orientations = perturbed_orientations(model, images, settings, seed, cache=OrientationCache(context.data_dir))
-        model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
-    except (InputError, StorageError):
-        # What the user gave is wrong, or the disk is full: there is no run that could have failed.
-        raise
-    except Exception as error:
-        if record_failure:
-            store.save(record("failed", error=format_error(error)))
-        raise
-    history[:] = model.history_
-    return record("done", weights_sha256=store.save_weights(run, model.to_arrays()))
 
 
 def perturb(
@@ -308,20 +212,32 @@ def training_part(settings: RunSettings) -> dict[str, Any]:
     return part
 
 
+@dataclass(frozen=True)
 class Training:
-    """The training of a run, which others may share: on images of these checksums by role, made in an environment."""
+    """The training of a run: taken over from another that differs only in what is measured, or done, or resumed.
 
-    def __init__(
-        self,
-        store: RunStore,
-        settings: RunSettings,
-        seed: int,
-        checksums: Mapping[str, str],
-        environment: Mapping[str, Any],
-    ) -> None:
-        self.store, self.environment = store, environment
-        self.key = _key(settings, seed, checksums["train"], str(environment["backend"]))
-        self.path: Path = store.folder.parent / SHARED / f"{self.key}.json"
+    Attributes
+    ----------
+    earlier : the record that the run had before: one that is made again is still the one that the cells asked for
+    """
+
+    context: RunContext
+    backend: Backend
+    settings: RunSettings
+    seed: int
+    run: str
+    data: RunData
+    earlier: RunRecord | None
+
+    @cached_property
+    def key(self) -> str:
+        """Name what is learned, whatever is measured of it."""
+        return _key(self.settings, self.seed, self.data.checksums["train"], self.backend.name)
+
+    @property
+    def path(self) -> Path:
+        """The file that names a run with these weights."""
+        return self.context.store.folder.parent / SHARED / f"{self.key}.json"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -329,10 +245,14 @@ class Training:
         with storage.locked(self.path.with_suffix("")):
             yield
 
+    def note(self) -> None:
+        """Note that the run has these weights."""
+        documents.write(self.path, {"run": self.run})
+
     def find(self) -> RunRecord | None:
         """Find a run that has these weights, made by the same libraries on the same kind of machine."""
         try:
-            record = self.store.load(str(documents.read(self.path).get("run")))
+            record = self.context.store.load(str(documents.read(self.path).get("run")))
         except (FileNotFoundError, ValueError):
             return None
         if record is None or record.state != "done" or record.algorithm != ALGORITHM:
@@ -342,28 +262,97 @@ class Training:
         except InputError:
             # A model that there is no longer.
             return None
-        if key != self.key or _machine(record.environment) != _machine(self.environment):
-            return None
-        return record
+        is_same = key == self.key and _machine(record.environment) == _machine(describe_environment(self.backend))
+        return record if is_same else None
 
-    def adopt(self, run: str) -> RunRecord | None:
-        """Take over the weights of another run; the run that they come from, or None if there is none."""
-        found = self.find()
-        if found is None or found.run == run:
+    def adopt(self) -> RunRecord | None:
+        """Take over the weights of another run, and give the record of this one; None if there is no other."""
+        store, found = self.context.store, self.find()
+        if found is None or found.run == self.run:
             return None
         try:
-            weights = self.store.weights_path(found.run).read_bytes()
+            weights = store.weights_path(found.run).read_bytes()
         except OSError:
             return None
         if hashlib.sha256(weights).hexdigest() != found.weights_sha256:
             return None
-        storage.write_bytes(self.store.weights_path(run), weights)
-        logger.info("%s has the training of %s, which differs only in what is measured", run, found.run)
-        return found
+        storage.write_bytes(store.weights_path(self.run), weights)
+        logger.info("%s has the training of %s, which differs only in what is measured", self.run, found.run)
+        # Times and memory are those of the training, wherever it was done.
+        timings = {name: found.timings[name] for name in TRAINING_TIMES if name in found.timings}
+        return found.model_copy(
+            update={
+                **self._described,
+                "timings": timings,
+                "error": None,
+                "metrics": None,
+                "measured_with": None,
+                "trained_as": found.trained_as or found.run,
+            }
+        )
 
-    def note(self, run: str) -> None:
-        """Note that a run has these weights."""
-        documents.write(self.path, {"run": run})
+    @property
+    def _described(self) -> dict[str, Any]:
+        """Give what its record says, however the training ends."""
+        return {
+            **describe_run(self.run, self.settings, self.seed, self.data.describe()),
+            "cells": self.earlier.cells if self.earlier else [],
+            "suite": self.earlier.suite if self.earlier else None,
+        }
+
+    def train(self, on_epoch: EpochObserver | None, *, record_failure: bool) -> RunRecord:
+        """Train and store the weights; the record is stored only if training fails."""
+        store, settings = self.context.store, self.settings
+        store.remove_leftovers(self.run)
+        images, _ = self.data.train()
+        parameters = settings.complete_parameters
+        model = build(settings.model, parameters, seed=self.seed, backend=self.backend.name)
+        units = f" with {parameters['hidden']} hidden units" if "hidden" in parameters else ""
+        refuse_too_large(
+            model.training_bytes(*images.shape),
+            f"training {settings.model}{units}",
+            "fewer hidden units or rotations, or a smaller batch_size, need less",
+        )
+        checkpointer = Checkpointer(store, self.run, self.backend)
+        resumed = checkpointer.resume()
+        if resumed is not None:
+            logger.info("resuming %s after epoch %d", self.run, resumed.epoch)
+        history: list[EpochRecord] = [] if resumed is None else list(resumed.history)
+
+        def monitor(state: TrainingState) -> None:
+            checkpointer(state)
+            history[:] = state.history
+            if on_epoch is not None:
+                on_epoch(state.history[-1], parameters.get("epochs", state.epoch))
+
+        def record(state: Literal["done", "failed"], **more: Any) -> RunRecord:
+            times = (checkpointer.training_seconds, checkpointer.seconds)
+            return RunRecord(
+                algorithm=ALGORITHM,
+                state=state,
+                **self._described,
+                environment=describe_environment(self.backend),
+                history=[asdict(epoch) for epoch in history],
+                timings={name: round(time, 3) for name, time in zip(TRAINING_TIMES, times, strict=True)},
+                peak_memory_megabytes=peak_memory_megabytes(),
+                training_products=model.training_products(*images.shape),
+                **more,
+            )
+
+        checkpointer.begun = record("failed", error="cut off")
+        try:
+            cache = OrientationCache(self.context.data_dir)
+            orientations = perturbed_orientations(model, images, settings, self.seed, cache=cache)
+            model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
+        except (InputError, StorageError):
+            # What the user gave is wrong, or the disk is full: there is no run that could have failed.
+            raise
+        except Exception as error:
+            if record_failure:
+                store.save(record("failed", error=format_error(error)))
+            raise
+        history[:] = model.history_
+        return record("done", weights_sha256=store.save_weights(self.run, model.to_arrays()))
 
 
 def _key(settings: RunSettings, seed: int, images: str, backend: str) -> str:
