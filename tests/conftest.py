@@ -27,6 +27,10 @@ settings.load_profile("patient")
 for variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CLICOLOR_FORCE"):
     os.environ.pop(variable, None)
 
+# Tests in this process need not wait for the disk; what survives a crash is tried in processes of their own, and that
+# it is asked for before a file gets its name in test_storage.py.
+os.fsync = os.fstat  # type: ignore[assignment]
+
 # A shell lets what it starts in the background ignore SIGINT; so would every process that a test starts and interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
