@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,7 @@ def test_a_disk_that_is_full_at_any_moment(name: str, start: Path, tmp_path: Pat
     with FullDisk(whole.folder, room_for=1000).in_force() as disk:
         assert act(whole.folder, *command).code == 0
     assert disk.calls > 5
+    made_good: list[dict[str, Any]] = []
     # A run of the suite writes what training and measuring write.
     for room in range(0, disk.calls, 7 if name == "run" else 1):
         stage = Stage.set_up(start, tmp_path / f"room for {room}")
@@ -116,8 +118,12 @@ def test_a_disk_that_is_full_at_any_moment(name: str, start: Path, tmp_path: Pat
         assert_told(outcome, NO_ROOM)
         assert stage.temporary_files() == []
         assert_whole(stage, start, whole.folder)
-        assert act(stage.folder, *command).code == 0
-        assert stage.contents() == whole.contents()
+        # Creating, writing and renaming a file fail alike: from what they leave it goes on but once.
+        left = stage.contents()
+        if left not in made_good:
+            assert act(stage.folder, *command).code == 0
+            assert stage.contents() == whole.contents()
+            made_good.append(left)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
