@@ -124,4 +124,4 @@ def test_the_report_has_the_share_of_each_claim_and_every_universe(folder: Path,
     options = {node.attributes["value"] for node in page.one("section", id="readings").all("option")}
     assert {"batch=50", "floor=0.1", ""} <= options
     first = page.one("section", id="verdicts").all("summary")[0]
-    assert f"{100 * shares['lowest-error'].share:.0f} % of {shares['lowest-error'].of} readings" in first.words
+    assert f"{100 * shares['lowest-error'].share:.0f} % of {shares['lowest-error'].of} universes" in first.words

@@ -141,10 +141,18 @@ def test_the_suite_is_there_letter_by_letter_with_its_assumptions_and_cells(page
 
 def test_sentences_have_code_and_indices_and_are_escaped() -> None:
     text = prose("`a_b` W_s and φ_s of <b> & `<i>`, not x_y or MAX_SIZE")
-    code, symbol = "<code>{}</code>".format, "{}<sub>s</sub>".format
+    code, symbol = '<code class="whole">{}</code>'.format, "{}<sub>s</sub>".format
     assert text == (
         f"{code('a_b')} {symbol('W')} and {symbol('φ')} of &lt;b&gt; &amp; {code('&lt;i&gt;')}, not x_y or MAX_SIZE"
     )
+
+
+def test_names_numbers_and_short_code_are_not_broken() -> None:
+    whole, space = '<span class="whole">{}</span>'.format, "\N{NO-BREAK SPACE}"
+    assert prose("The theta-RBM's 10 % of TI-RBM") == f"The {whole('θ-RBM')}&#39;s 10{space}% of {whole('TI-RBM')}"
+    assert prose("n = 4, 0.1 ± 0.2, 2 px") == f"n{space}={space}4, 0.1{space}±{space}0.2, 2{space}px"
+    long = "thetarbm run --profile paper --seeds 3"
+    assert prose(f"`{long}`") == f"<code>{long}</code>"
 
 
 @pytest.mark.usefixtures("two_figures")

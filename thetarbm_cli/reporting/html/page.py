@@ -36,6 +36,8 @@ from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.tables import Table
 
 PACKAGE = "thetarbm_cli.reporting.html"
+# Characters of a piece of code that has room on a phone.
+LONGEST_WHOLE = 30
 # A verdict is shown by a sign and a word, never by colour alone.
 SIGNS = {REPRODUCED: "✓", PARTLY: "◐", UNDECIDED: "≈", NOT: "✗", NO_DATA: "–"}
 SIGNS |= {ELSEWHERE[word]: sign for word, sign in SIGNS.items() if word in ELSEWHERE}
@@ -162,18 +164,35 @@ def policy(style: str, script: str) -> str:
 
 
 def prose(text: str) -> Markup:
-    """Escape a sentence, with words in backticks as code and the index of a symbol, as in W_s, below the line."""
+    """Escape a sentence, with words in backticks as code and the index of a symbol, as in W_s, below the line.
+
+    Names of models, numbers with their units and short pieces of code are not broken.
+    """
     return Markup("").join(
-        Markup("<code>{}</code>").format(piece) if is_code % 2 else _symbols(piece)
-        for is_code, piece in enumerate(re.split("`([^`]+)`", text))
+        _code(piece) if is_code % 2 else _symbols(piece) for is_code, piece in enumerate(re.split("`([^`]+)`", text))
     )
+
+
+def _code(text: str) -> Markup:
+    whole = Markup(' class="whole"') if len(text) <= LONGEST_WHOLE else ""
+    return Markup("<code{}>{}</code>").format(whole, text)
 
 
 def _symbols(text: str) -> Markup:
     """Escape a text; every other part of it, split at its symbols, is an index."""
+    text = text.replace("theta-RBM", "θ-RBM")
+    text = re.sub(r"(?<=\d) (?=(?:%|px|points?)(?!\w))|(?<=\w) (?=[=±] )|(?<=[=±]) ", "\N{NO-BREAK SPACE}", text)
     parts = re.split(r"(?<=\b[A-ZΑ-Ωα-ω])_([A-Za-z0-9α-ω])\b", text)
     return Markup("").join(
-        Markup("<sub>{}</sub>").format(part) if is_index % 2 else escape(part) for is_index, part in enumerate(parts)
+        Markup("<sub>{}</sub>").format(part) if is_index % 2 else _names(part) for is_index, part in enumerate(parts)
+    )
+
+
+def _names(text: str) -> Markup:
+    """Escape a text, in which the names of models stay in one piece."""
+    return Markup("").join(
+        Markup('<span class="whole">{}</span>').format(part) if is_name % 2 else escape(part)
+        for is_name, part in enumerate(re.split("((?:θ|TI|O)-RBM)", text))
     )
 
 
