@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -125,3 +126,19 @@ def test_the_report_has_the_share_of_each_claim_and_every_universe(folder: Path,
     assert {"batch=50", "floor=0.1", ""} <= options
     first = page.one("section", id="verdicts").all("summary")[0]
     assert f"{100 * shares['lowest-error'].share:.0f} % of {shares['lowest-error'].of} universes" in first.words
+
+
+def test_a_universe_that_lacks_a_target_is_in_no_mean(context: FigureContext, analysis: Analysis) -> None:
+    lines = analysis.differences
+    assert lines["target"].nunique() > 1
+    lost = lines[lines["model"] == "tirbm"].iloc[0]
+    known = lines[~((lines["universe"] == lost["universe"]) & (lines["target"] == lost["target"]))]
+    fewer = copy(analysis)
+    vars(fewer)["differences"] = known
+    others = {**vars(context), "loaded": {"universes": fewer}}
+    titles = [
+        [axes.get_title() for axes in make("universes-error", each).figure.axes]
+        for each in (context, FigureContext(**others))
+    ]
+    before, after = ([int(title.split()[-1]) for title in own if title] for own in titles)
+    assert after == [count - 1 for count in before]

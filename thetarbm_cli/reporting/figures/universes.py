@@ -64,10 +64,8 @@ def draw_gammas(context: FigureContext) -> Drawing:
 def _specification_curves(analysis: Analysis, column: str, name: str, wanted: str) -> Drawing:
     """Draw sorted differences, a panel for each rival, over a dashboard: below a universe, the options that it has."""
     lines = analysis.differences[analysis.differences["column"] == column]
-    curves = {
-        str(label): own.groupby("universe")["difference"].mean().sort_values(kind="stable")
-        for label, own in lines.groupby("label", sort=False)
-    }
+    curves = {str(label): _means(own) for label, own in lines.groupby("label", sort=False)}
+    curves = {label: means for label, means in curves.items() if len(means)}
     if not curves:
         raise FigureMissing("no universe has the θ-RBM and a rival")
     options = lines.drop_duplicates("universe").set_index("universe")[list(analysis.readings.choices)]
@@ -81,7 +79,7 @@ def _specification_curves(analysis: Analysis, column: str, name: str, wanted: st
         ranks = np.arange(len(values))
         axes.axhline(0, color=GREY, linewidth=0.8)
         for side, colour, words in ((holds, BLUE, "θ-RBM better"), (~holds, ORANGE, "rival better")):
-            axes.plot(ranks[side], values[side], ".", color=colour, markersize=3, label=words)
+            axes.plot(ranks[side], values[side], ".", color=colour, markersize=4, label=words)
         for words, (universe, marker, colour) in marked.items():
             if universe is not None and universe in values.index:
                 place = values.index.get_loc(universe)
@@ -105,6 +103,13 @@ def _specification_curves(analysis: Analysis, column: str, name: str, wanted: st
     lower[0].set_yticks(range(len(rows)), [f"{choice}: {option}" for choice, option in rows])
     legend_below(figure, upper)
     return Drawing(figure)
+
+
+def _means(lines: pd.DataFrame) -> pd.Series[float]:
+    """Average each universe over the sparsity targets; one in which a run of some target diverged has no mean."""
+    found = lines.groupby("universe")["difference"].agg(["mean", "count"])
+    whole = found["count"] == lines["target"].nunique()
+    return found.loc[whole, "mean"].sort_values(kind="stable")
 
 
 def _dashboard_rows(
@@ -182,7 +187,7 @@ def draw_clouds(context: FigureContext) -> Drawing:
             look = look_of(own["model"].iloc[0])
             errors, gammas = own["value", ERROR], own["value", GAMMA_TEST]
             style: dict[str, Any] = {"color": look.colour, "markeredgewidth": 0}
-            axes.plot(errors, gammas, look.marker, markersize=2.5, alpha=0.45, label=label, **style)
+            axes.plot(errors, gammas, look.marker, markersize=3.5, alpha=0.6, label=label, **style)
             default = own["kind"] == "default"
             taken = {"mfc": look.colour, "color": BLACK, "markersize": 6, "label": "as the suite reads it"}
             axes.plot(errors[default], gammas[default], look.marker, **taken)
