@@ -6,6 +6,7 @@ import importlib
 import io
 import logging
 import os
+import re
 import signal
 import sys
 import traceback
@@ -244,6 +245,10 @@ def _usage(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption) and not error.possibilities:
         names = [name for each in root.params for name in each.opts]
         hint = did_you_mean(error.option_name, names, "")
+        problem += f"; {hint}" if hint else ""
+    # A choice: click lists all there are, in quotes.
+    elif isinstance(error, click.BadParameter) and (chosen := re.search("'([^']*)' is not one of (.+)", problem)):
+        hint = did_you_mean(chosen[1], re.findall("'([^']+)'", chosen[2]), "")
         problem += f"; {hint}" if hint else ""
     return f"{problem} (see {context.command_path if context else 'thetarbm'} --help)"
 

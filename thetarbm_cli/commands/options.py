@@ -12,7 +12,8 @@ from click.shell_completion import CompletionItem
 
 from thetarbm_cli import followup
 from thetarbm_cli.commands.completion import complete_profiles, complete_settings, complete_sources
-from thetarbm_cli.registry import GENERATED, Registry, offered_sources
+from thetarbm_cli.errors import did_you_mean
+from thetarbm_cli.registry import GENERATED, Registry, offered_sources, source_names
 
 
 class UserPath(click.Path):
@@ -32,8 +33,14 @@ class Source(click.ParamType):  # type: ignore[type-arg]
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Expand a path; names have no ``~``."""
-        return os.path.expanduser(str(value))
+        """Expand a path, and refuse what is neither that nor a name."""
+        source = os.path.expanduser(str(value))
+        is_path = source.endswith(".npz") or os.path.exists(source)
+        if source != GENERATED and not is_path and source not in source_names():
+            names = ", ".join(offered_sources())
+            hint = did_you_mean(source, offered_sources(), f"use {names}, or the path of a .npz file")
+            self.fail(f"unknown source {source!r}: {hint}", param, ctx)
+        return source
 
 
 class RegistryChoice(click.Choice):  # type: ignore[type-arg]  # Generic since click 8.4 only

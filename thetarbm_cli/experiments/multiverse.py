@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from thetarbm_cli import documents
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.runs.packing import SUFFIX, find_packs, pack_records, shipped_packs
 from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
@@ -64,8 +64,8 @@ class Readings:
         if suite.multiverse is None:
             raise InputError("the suite declares no `multiverse`")
         if of not in suite.multiverse.designs:
-            known = ", ".join(suite.multiverse.designs)
-            raise InputError(f"the suite's multiverse has no design {of!r}: choose one of {known}")
+            hint = did_you_mean(of, suite.multiverse.designs)
+            raise InputError(f"the suite's multiverse has no design {of!r}: {hint}")
         self.name = of
         self.design = suite.multiverse.designs[of]
         self.choices: dict[str, Choice] = {name: suite.choices[name] for name in self.design.choices}
