@@ -11,7 +11,7 @@ from thetarbm_cli.data import rotated_digits
 from thetarbm_cli.data.prepare import prepare, prepared_checksum
 from thetarbm_cli.data.rotated_digits import GAUSSIAN, generate_bilinear, generate_rotated, rotate_exactly
 from thetarbm_cli.data.sources import fashion
-from thetarbm_cli.data.sources.idx import FILES, read_set
+from thetarbm_cli.data.sources.mnist import FILES, read_set
 from thetarbm_cli.errors import InputError
 
 PARTS = small_set()

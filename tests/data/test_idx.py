@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.data.idxfiles import idx, small_set
-from thetarbm_cli.data.sources.idx import read_idx, read_set
+from thetarbm_cli.data.sources.mnist import read_idx, read_set
 from thetarbm_cli.errors import InputError
 
 CUBE = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)

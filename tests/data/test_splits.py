@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetarbm_cli.data.recipes import raw_numbers
-from thetarbm_cli.data.splits import balanced_choice, draw_split, rank_within_class
+from thetarbm_cli.data.recipes import balanced_choice, draw_split, rank_within_class, raw_numbers
 
 label_lists = st.lists(st.integers(0, 5), min_size=1, max_size=60)
 

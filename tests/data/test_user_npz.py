@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from thetarbm_cli.data.prepare import prepare
+from thetarbm_cli.data.recipes import NO_LABEL, PARTS
 from thetarbm_cli.data.sources import user_npz
 from thetarbm_cli.data.sources.user_npz import read_untrusted, read_user_file
-from thetarbm_cli.data.splits import NO_LABEL, PARTS
 from thetarbm_cli.errors import InputError
 
 GENERATOR = np.random.default_rng(0)

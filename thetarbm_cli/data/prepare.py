@@ -23,8 +23,16 @@ from pydantic import ValidationError
 
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import write_arrays
-from thetarbm_cli.data.recipes import Progress, Recipe, Request, as_unit_floats
-from thetarbm_cli.data.splits import NO_LABEL, PARTS, PartName, balanced_choice
+from thetarbm_cli.data.recipes import (
+    NO_LABEL,
+    PARTS,
+    PartName,
+    Progress,
+    Recipe,
+    Request,
+    as_unit_floats,
+    balanced_choice,
+)
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.outputs import ImageSummary, PreparedFile, Splits

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.recipes import Arrays, Progress, Recipe, Request, raw_numbers
-from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
+from thetarbm_cli.data.recipes import TEST, TRAIN, VALID, Arrays, Progress, Recipe, Request, raw_numbers, split_column
 
 # The names of the recipes in sidecars.
 METHOD = "PCG64 raw numbers with replacement, IEEE Gaussian turns of 0.3 px, 255/256, uint8"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from thetarbm_cli.data.recipes import FASHION_BILINEAR_STREAM, FASHION_ROT_STREAM, Recipe, Request
 from thetarbm_cli.data.rotated_digits import rotating_recipe
-from thetarbm_cli.data.sources.idx import FILES, IMAGES_HEADER, Bytes, read_set
+from thetarbm_cli.data.sources.mnist import FILES, IMAGES_HEADER, Bytes, read_set
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
 

@@ -1,4 +1,4 @@
-"""MNIST as it ships inside the package, and the data sets that are made from it: mnist-rot and mnist.
+"""MNIST as it ships inside the package, the idx files of it and sets of its form, and what is made from it.
 
 MNIST is Yann LeCun's and Corinna Cortes's, under CC BY-SA 3.0. The shipped file is the four original idx
 files one after another, compressed with xz; ``scripts/build_mnist.py`` rebuilds it.
@@ -7,6 +7,8 @@ files one after another, compressed with xz; ``scripts/build_mnist.py`` rebuilds
 from __future__ import annotations
 
 import lzma
+import math
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -18,16 +20,27 @@ from thetarbm_cli.data.recipes import (
     MNIST_BILINEAR_STREAM,
     MNIST_ROT_STREAM,
     MNIST_STREAM,
+    TEST,
+    TRAIN,
+    VALID,
     Arrays,
     Progress,
     Recipe,
     Request,
     raw_numbers,
+    split_column,
 )
 from thetarbm_cli.data.rotated_digits import rotating_recipe
-from thetarbm_cli.data.sources.idx import IMAGES_HEADER, LABELS_HEADER, read_set
-from thetarbm_cli.data.splits import TEST, TRAIN, VALID, split_column
-from thetarbm_cli.errors import ThetaRBMError
+from thetarbm_cli.errors import InputError, ThetaRBMError
+
+# The four files of a set, images and labels of its training half and of its test half.
+FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+# A header is four bytes (two zeros, the type of the values, the number of axes), then a 32-bit number an axis.
+UNSIGNED_BYTES = 8
+IMAGES_HEADER = 16
+LABELS_HEADER = 8
+
+Bytes = NDArray[np.uint8]
 
 SHIPPED = "shipped/mnist.idx.xz"
 SIDE = 28
@@ -52,6 +65,45 @@ SIZES = {
     "t10k-images-idx3-ubyte": IMAGES_HEADER + TEST_IMAGES * SIDE * SIDE,
     "t10k-labels-idx1-ubyte": LABELS_HEADER + TEST_IMAGES,
 }
+
+
+def read_idx(content: bytes, where: str) -> Bytes:
+    """Read one whole, uncompressed idx file of unsigned bytes, which messages name `where`; read-only."""
+    axes = content[3] if len(content) >= 4 else 0
+    header = 4 + 4 * axes
+    if content[:3] != bytes((0, 0, UNSIGNED_BYTES)) or axes == 0 or len(content) < header:
+        raise InputError(f"{where} is not an idx file of unsigned bytes")
+    shape = [int(length) for length in np.frombuffer(content, dtype=">u4", count=axes, offset=4)]
+    expected = header + math.prod(shape)
+    if len(content) != expected:
+        raise InputError(f"{where} has {len(content)} bytes, and {expected} are expected from its header")
+    return np.frombuffer(content, dtype=np.uint8, offset=header).reshape(shape)
+
+
+def read_set(parts: Mapping[str, bytes]) -> tuple[Bytes, Bytes]:
+    """Read a set from its four `FILES`: the training images, then the test images, in their original order.
+
+    Returns
+    -------
+    images : (n, h, h) uint8 array, read-only
+    labels : (n,) uint8 array, read-only
+    """
+    images, labels = [], []
+    for half in ("train", "t10k"):
+        pictures = read_idx(parts[f"{half}-images-idx3-ubyte"], f"{half}-images-idx3-ubyte")
+        classes = read_idx(parts[f"{half}-labels-idx1-ubyte"], f"{half}-labels-idx1-ubyte")
+        if pictures.ndim != 3 or pictures.shape[1] != pictures.shape[2]:
+            raise InputError(f"{half}-images-idx3-ubyte has the shape {pictures.shape}; (n, h, h) is needed")
+        if classes.shape != pictures.shape[:1]:
+            raise InputError(f"{half}-labels-idx1-ubyte has {classes.size} labels for {len(pictures)} images")
+        images.append(pictures)
+        labels.append(classes)
+    if images[0].shape[1:] != images[1].shape[1:]:
+        raise InputError("the images of the training half and of the test half are of different sizes")
+    joined = np.concatenate(images), np.concatenate(labels)
+    for array in joined:
+        array.setflags(write=False)
+    return joined
 
 
 def read_shipped_files() -> dict[str, bytes]:

@@ -19,10 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli import storage
-from thetarbm_cli.data.recipes import Arrays, Progress, Recipe, Request, as_unit_floats
+from thetarbm_cli.data.recipes import (
+    PARTS,
+    TEST,
+    TRAIN,
+    VALID,
+    Arrays,
+    PartName,
+    Progress,
+    Recipe,
+    Request,
+    as_unit_floats,
+    split_column,
+)
 from thetarbm_cli.data.rotated_digits import BILINEAR, ROTATED_SPLIT, rotate_exactly
 from thetarbm_cli.data.sources.mnist import SIDE, TRAIN_IMAGES, load_mnist
-from thetarbm_cli.data.splits import PARTS, TEST, TRAIN, VALID, PartName, split_column
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.followup import command_line
 

@@ -17,8 +17,19 @@ from numpy.typing import NDArray
 
 from thetarbm_cli import storage
 from thetarbm_cli.arrays import UnreadableArrayError, read_array
-from thetarbm_cli.data.recipes import USER_STREAM, Arrays, Progress, Recipe, Request, raw_numbers
-from thetarbm_cli.data.splits import NO_LABEL, PARTS, TEST, TRAIN, draw_split
+from thetarbm_cli.data.recipes import (
+    NO_LABEL,
+    PARTS,
+    TEST,
+    TRAIN,
+    USER_STREAM,
+    Arrays,
+    Progress,
+    Recipe,
+    Request,
+    draw_split,
+    raw_numbers,
+)
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.registry import offered_sources
 

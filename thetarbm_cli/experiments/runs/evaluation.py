@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Backend, select_backend
-from thetarbm_cli.data.splits import NO_LABEL
+from thetarbm_cli.data.recipes import NO_LABEL
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.environment import refuse_too_large, svm_bytes
 from thetarbm_cli.experiments.runs.images import RunData

@@ -208,9 +208,8 @@ def write_features(context: RunContext, run: str, out: Path, images: Path | None
 
 def _compute_features(context: RunContext, run: str, images: Path | None) -> dict[str, NDArray[Any]]:
     """Compute ``features`` (N, H); of the run's own data also ``labels`` (N,) and ``split`` (N,)."""
-    from thetarbm_cli.data.recipes import as_unit_floats
+    from thetarbm_cli.data.recipes import NO_LABEL, as_unit_floats
     from thetarbm_cli.data.sources.user_npz import read_user_images
-    from thetarbm_cli.data.splits import NO_LABEL
 
     record = load_checked(context, run)
     model = load_model(context, record)
@@ -235,7 +234,7 @@ def _write_csv(stream: IO[str], arrays: dict[str, NDArray[Any]]) -> None:
     """Write a line for each image: label and name of its part where they are known, then the units."""
     import pandas as pd
 
-    from thetarbm_cli.data.splits import PARTS
+    from thetarbm_cli.data.recipes import PARTS
 
     features = arrays["features"]
     table = pd.DataFrame(features, columns=[f"unit{unit}" for unit in range(features.shape[1])])

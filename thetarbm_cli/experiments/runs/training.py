@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli import documents, storage
 from thetarbm_cli.backend import Backend, select_backend
-from thetarbm_cli.data.splits import PARTS
+from thetarbm_cli.data.recipes import PARTS
 from thetarbm_cli.errors import InputError, StorageError, format_error
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes, refuse_too_large

@@ -202,8 +202,7 @@ def find_or_write_preview(prepared: Prepared) -> Path:
     The sidecar keeps the picture's checksum: a whole picture of the same data is left as it is.
     """
     from thetarbm_cli.data.prepare import UnusableError, add_to_sidecar, read_sidecar
-    from thetarbm_cli.data.recipes import as_unit_floats
-    from thetarbm_cli.data.splits import TRAIN
+    from thetarbm_cli.data.recipes import TRAIN, as_unit_floats
     from thetarbm_cli.imaging.orientation import OrientationEstimator
 
     path = prepared.path.with_suffix(".png")
