@@ -9,7 +9,7 @@ from tests.experiments.suites import SMALL, record_for, save, write_suite
 from thetarbm_cli import storage
 from thetarbm_cli.data.prepare import prepared_checksum
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.execution.plan import PlannedRun, choose_cells, make_plan, suite_status
+from thetarbm_cli.experiments.execution.plan import PlannedRun, RecordedRuns, choose_cells, make_plan, suite_status
 from thetarbm_cli.experiments.runs.settings import run_id
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -160,7 +160,7 @@ def test_running_and_cut_off_runs_are_recognised(tmp_path: Path, cells: list[Cel
     suite = load_suite(write_suite(tmp_path))
     with store.locked(names[0]):
         runs = plan(tmp_path, cells[2:4], small_data)
-        status = suite_status(context_of(small_data, tmp_path), tmp_path, suite, ["theta"], "tiny")
+        status = suite_status(RecordedRuns(context_of(small_data, tmp_path)), suite, ["theta"], "tiny")
     assert [run.run for run in runs] == names
     assert [(each.state, each.reason) for each in status] == [(run.state, run.reason) for run in runs]
     assert [(run.state, run.reason) for run in runs] == [
@@ -184,7 +184,7 @@ def test_status_asks_models_only_where_records_do_not_tell(tmp_path: Path, monke
     checks: list[str] = []
 
     def status() -> list[SuiteCell]:
-        return suite_status(context, tmp_path, suite, profile="tiny", check=lambda: checks.append("checked"))
+        return suite_status(RecordedRuns(context), suite, profile="tiny", check=lambda: checks.append("checked"))
 
     with monkeypatch.context() as patched:
         patched.setattr(Cell, "settings", lambda cell: pytest.fail("a model is asked"))

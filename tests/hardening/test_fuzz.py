@@ -28,7 +28,7 @@ from thetarbm_cli.data.sources.official import read_table
 from thetarbm_cli.data.sources.user_npz import read_user_file
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.execution.cleaning import all_weights, stale_runs
-from thetarbm_cli.experiments.execution.plan import suite_status
+from thetarbm_cli.experiments.execution.plan import RecordedRuns, suite_status
 from thetarbm_cli.experiments.execution.theory import load_theory
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run, summary
@@ -230,7 +230,7 @@ def fuzz_record_fields(house: House, draw: Callable[..., Any]) -> None:
             return
         _write_all(make_report(house.results, suite, "tiny"))
         to_sections(summarise(store, record, suite), unicode=True)
-        suite_status(context, house.results, suite, (), "tiny", source=str(house.images))
+        suite_status(RecordedRuns(context), suite, (), "tiny", source=str(house.images))
         if record.suite is not None:
             stale_runs(context, suite, record.suite)
         all_weights(context)

@@ -34,16 +34,17 @@ def command(
 
     Exit code 3 if runs are missing. NAME is as for run.
     """
-    from thetarbm_cli.experiments.execution.plan import recorded_sources, suite_status
+    from thetarbm_cli.experiments.execution.plan import RecordedRuns, recorded_sources, suite_status
     from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.experiments.suite_file import find_suite, shipped_path
     from thetarbm_cli.outputs import Status
 
-    context, suite = session.run_context(), load_suite(suite_path, check_settings=False)
+    suite = load_suite(suite_path, check_settings=False)
     # Models, whose import takes long, are asked about the settings of a user's suite; the shipped one is right.
     is_shipped = find_suite(suite_path).samefile(shipped_path())
     check = (lambda: None) if is_shipped else lambda: load_suite(suite_path)
-    cells = suite_status(context, session.results, suite, names, profile, seeds=seeds, source=source, check=check)
+    recorded = RecordedRuns(session.run_context())
+    cells = suite_status(recorded, suite, names, profile, seeds=seeds, source=source, check=check)
     output = Status(due=sum(cell.state != "done" for cell in cells), cells=cells)
     if not session.results.is_dir() and not any(cell.done for cell in cells):
         session.say(f"the results folder {session.results} does not exist: nothing was run yet")
@@ -58,7 +59,7 @@ def command(
         print_table(("cell", "seeds", "state", "why")[:width], [row[:width] for row in rows])
         told = f"{output.due} of {len(cells)} cells lack runs" if output.due else "all runs are done"
         due = [cell.cell for cell in cells if cell.state != "done"] if source is None else []
-        for other, count in (recorded_sources(context, suite, due, profile, seeds=seeds) if due else {}).items():
+        for other, count in (recorded_sources(recorded, suite, due, profile, seeds=seeds) if due else {}).items():
             told += f"; {'all' if count == output.due else count} are recorded for --source {other}"
         session.say(told)
     return EXIT_RUNS_MISSING if output.due else 0

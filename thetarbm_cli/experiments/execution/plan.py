@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,7 +20,7 @@ from thetarbm_cli.experiments.runs.images import prepared_checksums
 from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, DataSettings, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
-from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.experiments.suite.schema import Cell, Suite, Theory
 from thetarbm_cli.outputs import SuiteCell, SuiteRun
 
 if TYPE_CHECKING:
@@ -101,6 +102,102 @@ def seeds_of(cell: Cell, seeds: int | None) -> int:
     return wanted if cell.most_seeds is None else min(wanted, cell.most_seeds)
 
 
+class RecordedRuns:
+    """What a results folder has of the runs that cells ask for; its records are read once for all questions.
+
+    Attributes
+    ----------
+    begun : names of runs that have a folder and no record that can be used
+    """
+
+    def __init__(self, context: RunContext) -> None:
+        self.context = context
+        self.records = context.store.load_all()
+        folders = {path.name for path in context.store.folder.glob("*")}
+        self.begun = folders - {record.run for record in self.records}
+        self._checksums: dict[DataSettings, dict[str, str] | None] = {}
+
+    @cached_property
+    def backend(self) -> str:
+        """Name of the backend that a run would be made with."""
+        return select_backend(self.context.backend_name).name
+
+    def checksums(self, data: DataSettings) -> dict[str, str] | None:
+        """Checksums of images, where they are prepared."""
+        if data not in self._checksums:
+            self._checksums[data] = prepared_checksums(self.context.data_dir, data)
+        return self._checksums[data]
+
+    def fitting(self, cell: Cell, seed: int) -> list[RunRecord]:
+        """List the records with the settings of a cell and a seed, of whatever algorithm and data."""
+        return [record for record in self.records if record.seed == seed and cell.fits(record)]
+
+    def current(self, cell: Cell, fitting: Sequence[RunRecord]) -> RunRecord | None:
+        """Choose the record of this algorithm and data that says most: done, with all numbers, on this backend."""
+        checksums = self.checksums(cell.data_settings)
+        found = [
+            record
+            for record in fitting
+            if record.algorithm == ALGORITHM and (checksums is None or record.checksums == checksums)
+        ]
+        if len(found) > 1:
+            measured = (cell.measures, cell.offsets)
+            found.sort(key=lambda each: (each.state == "done", each.has(*measured), each.backend == self.backend))
+        return found[-1] if found else None
+
+    def is_done(self, cell: Cell, seeds: int | None) -> bool:
+        """Whether each run of a cell has a record with all its measures, and no process works on it.
+
+        What records say is enough for that.
+        """
+        for seed in range(seeds_of(cell, seeds)):
+            found = self.current(cell, self.fitting(cell, seed))
+            if found is None or found.state != "done" or not found.has(cell.measures, cell.offsets):
+                return False
+            if self.context.store.is_held(found.run):
+                return False
+        return True
+
+    def state(self, cell: Cell, seed: int, labels: Collection[str]) -> tuple[str | None, State, str]:
+        """Find the id of a run as far as it matters, its state and the reason; a model is asked only if it has to be.
+
+        Parameters
+        ----------
+        cell : with all that is to be measured
+        labels : of all cells that ask for the run
+        """
+        store, same, checksums = self.context.store, self.fitting(cell, seed), self.checksums(cell.data_settings)
+        record, name = self.current(cell, same), None
+        if record is not None:
+            name = record.run
+        elif checksums and any(run.startswith(f"{cell.model}-") for run in self.begun):
+            name = run_id(cell.settings(), checksums, seed, self.backend)
+        if name is not None and store.is_held(name):
+            return name, "running", "another process works on it"
+        if record is not None:
+            if record.state == "done" and record.has(cell.measures, cell.offsets):
+                return name, "done", ""
+            if record.state == "failed" or record.error:
+                return name, "failed", f"failed before: {record.error}"
+            return name, "missing", "trained, not measured yet"
+        newer = None if name is None else store.newer_format(name)
+        if newer is not None:
+            return name, "stale", f"its record is of format {newer}, from a newer thetarbm"
+        if name is not None and store.checkpoint_path(name).is_file():
+            return name, "missing", "cut off: goes on from its checkpoint"
+        older = [each for each in same if each.algorithm != ALGORITHM]
+        if older:
+            return name, "stale", f"algorithm version changed from {older[-1].algorithm} to {ALGORITHM}"
+        if same:
+            return name, "stale", "data: the prepared images have another checksum"
+        source = cell.data_settings.source
+        made_for = [each for each in self.records if each.seed == seed and not set(labels).isdisjoint(each.cells)]
+        changes = [describe_changes(each, cell.settings()) for each in made_for if each.settings.data.source == source]
+        if nearest := min(changes, key=len, default=[]):
+            return name, "stale", "; ".join(nearest)
+        return name, "missing", "never run"
+
+
 def make_plan(
     context: RunContext,
     cells: Sequence[Cell],
@@ -119,7 +216,6 @@ def make_plan(
     only_seed : this seed, instead of all from 0
     suite : the suite that the cells are of; None for runs by hand
     """
-    records = context.store.load_all()
     plan: dict[tuple[str, int], PlannedRun] = {}
     for cell in cells:
         settings = cell.settings()
@@ -141,20 +237,14 @@ def make_plan(
                 suite=suite,
             )
             plan[key] = planned
-    checksums = {
-        settings: prepared_checksums(context.data_dir, settings)
-        for settings in {run.settings.data for run in plan.values()}
-    }
-    fitting = {cell.name: cell for cell in cells}
-    backend = select_backend(context.backend_name).name
-    begun, found = _begun(context, records), []
+    recorded, by_name, found = RecordedRuns(context), {cell.name: cell for cell in cells}, []
     for run in plan.values():
-        cell = replace(fitting[run.cells[0]], measures=run.measures, offsets=run.offsets)
-        known = checksums[run.settings.data]
-        name, state, reason = _find_state(context, cell, run.seed, records, begun, known, run.labels)
+        cell = replace(by_name[run.cells[0]], measures=run.measures, offsets=run.offsets)
+        name, state, reason = recorded.state(cell, run.seed, run.labels)
         if run.forced and state != "running":
             state, reason = "missing", "forced"
-        name = name or (run_id(run.settings, known, run.seed, backend) if known else None)
+        checksums = recorded.checksums(run.settings.data)
+        name = name or (run_id(run.settings, checksums, run.seed, recorded.backend) if checksums else None)
         found.append(replace(run, run=name, state=state, reason=reason))
     return found
 
@@ -187,79 +277,6 @@ def final_states(
     return runs
 
 
-def _begun(context: RunContext, records: list[RunRecord]) -> set[str]:
-    """Names of the runs that have a folder and no record that can be used."""
-    return {path.name for path in context.store.folder.glob("*")} - {record.run for record in records}
-
-
-def _find_state(
-    context: RunContext,
-    cell: Cell,
-    seed: int,
-    records: list[RunRecord],
-    begun: set[str],
-    checksums: dict[str, str] | None,
-    labels: Collection[str],
-) -> tuple[str | None, State, str]:
-    """Find the id of a run as far as it matters, its state and the reason; a model is asked only if it has to be.
-
-    Parameters
-    ----------
-    cell : with all that is to be measured
-    begun : runs without a record, of which this may be one
-    checksums : of the data, where it is prepared
-    labels : of all cells that ask for the run
-    """
-    same = [record for record in records if record.seed == seed and cell.fits(record)]
-    record = _current(context, cell, same, checksums)
-    name = None
-    if record is not None:
-        name = record.run
-    elif checksums and any(run.startswith(f"{cell.model}-") for run in begun):
-        name = run_id(cell.settings(), checksums, seed, select_backend(context.backend_name).name)
-    if name is not None and context.store.is_held(name):
-        return name, "running", "another process works on it"
-    if record is not None:
-        if record.state == "done" and record.has(cell.measures, cell.offsets):
-            return name, "done", ""
-        if record.state == "failed" or record.error:
-            return name, "failed", f"failed before: {record.error}"
-        return name, "missing", "trained, not measured yet"
-    newer = None if name is None else context.store.newer_format(name)
-    if newer is not None:
-        return name, "stale", f"its record is of format {newer}, from a newer thetarbm"
-    if name is not None and context.store.checkpoint_path(name).is_file():
-        return name, "missing", "cut off: goes on from its checkpoint"
-    older = [each for each in same if each.algorithm != ALGORITHM]
-    if older:
-        return name, "stale", f"algorithm version changed from {older[-1].algorithm} to {ALGORITHM}"
-    if same:
-        return name, "stale", "data: the prepared images have another checksum"
-    source = DataSettings(**cell.data).source
-    made_for = [each for each in records if each.seed == seed and not set(labels).isdisjoint(each.cells)]
-    changes = [describe_changes(each, cell.settings()) for each in made_for if each.settings.data.source == source]
-    if nearest := min(changes, key=len, default=[]):
-        return name, "stale", "; ".join(nearest)
-    return name, "missing", "never run"
-
-
-def _current(
-    context: RunContext, cell: Cell, fitting: Sequence[RunRecord], checksums: dict[str, str] | None
-) -> RunRecord | None:
-    """Choose the record of this algorithm and data that says most: done, with all numbers, on this backend."""
-    found = [
-        record
-        for record in fitting
-        if record.algorithm == ALGORITHM and (checksums is None or record.checksums == checksums)
-    ]
-    if len(found) > 1:
-        backend = select_backend(context.backend_name).name
-        found.sort(
-            key=lambda each: (each.state == "done", each.has(cell.measures, cell.offsets), each.backend == backend)
-        )
-    return found[-1] if found else None
-
-
 def describe_changes(record: RunRecord, settings: RunSettings) -> list[str]:
     """One sentence for each difference, as ``parameter floor changed from 0.0 to 0.1``."""
     old, new = _named(record.settings, record.parameters), _named(settings, settings.complete_parameters)
@@ -286,8 +303,7 @@ ORDER = ("failed", "running", "stale", "missing", "done")
 
 
 def suite_status(
-    context: RunContext,
-    results: Path,
+    recorded: RecordedRuns,
     suite: Suite,
     names: Sequence[str] = (),
     profile: str = "paper",
@@ -305,22 +321,17 @@ def suite_status(
     """
     wanted = [name for name in names if name != theory.NAME]
     cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
-    records = context.store.load_all()
     table = []
     if suite.theory is not None and (not names or theory.NAME in names):
-        table.append(_theory(results, suite))
-    begun, checked = _begun(context, records), False
+        table.append(_theory(recorded.context.store.folder.parent, suite.theory))
+    checked = False
     for cell in cells:
-        if not checked and not _is_done(context, cell, seeds, records):
+        if not checked and not recorded.is_done(cell, seeds):
             check()
             checked = True
-        checksums = prepared_checksums(context.data_dir, DataSettings(**cell.data))
         labels = {f"{cell.name}@{cell.profile}"}
         # By itself: a run that a cell shares may lack what another one asks for.
-        runs = [
-            _find_state(context, cell, seed, records, begun, checksums, labels)[1:]
-            for seed in range(seeds_of(cell, seeds))
-        ]
+        runs = [recorded.state(cell, seed, labels)[1:] for seed in range(seeds_of(cell, seeds))]
         state, reason = min(runs, key=lambda run: ORDER.index(run[0]))
         due = [str(seed) for seed, run in enumerate(runs) if run[0] == state]
         if state != "done" and len(due) < len(runs):
@@ -335,43 +346,23 @@ def suite_status(
 
 
 def recorded_sources(
-    context: RunContext, suite: Suite, names: Sequence[str], profile: str = "paper", *, seeds: int | None = None
+    recorded: RecordedRuns, suite: Suite, names: Sequence[str], profile: str = "paper", *, seeds: int | None = None
 ) -> dict[str, int]:
     """Count how many of these cells are done for each source other than the suite's, but for files of a user.
 
     Cells are named in full; those that say themselves which images they want are the same for every source.
     """
-    records = context.store.load_all()
-    known = {record.settings.data.source for record in records} - {suite.defaults.data.source}
+    known = {record.settings.data.source for record in recorded.records} - {suite.defaults.data.source}
     found = {
-        source: sum(
-            cell.name in names and _is_done(context, cell, seeds, records) for cell in suite.cells(profile, source)
-        )
+        source: sum(cell.name in names and recorded.is_done(cell, seeds) for cell in suite.cells(profile, source))
         for source in sorted(known)
         if not source.endswith(".npz")
     }
     return {source: count for source, count in found.items() if count}
 
 
-def _is_done(context: RunContext, cell: Cell, seeds: int | None, records: list[RunRecord]) -> bool:
-    """Whether each run of a cell has a record with all its measures, and no process works on it.
-
-    What records say is enough for that.
-    """
-    checksums = prepared_checksums(context.data_dir, DataSettings(**cell.data))
-    for seed in range(seeds_of(cell, seeds)):
-        fitting = [record for record in records if record.seed == seed and cell.fits(record)]
-        found = _current(context, cell, fitting, checksums)
-        if found is None or found.state != "done" or not found.has(cell.measures, cell.offsets):
-            return False
-        if context.store.is_held(found.run):
-            return False
-    return True
-
-
-def _theory(results: Path, suite: Suite) -> SuiteCell:
-    assert suite.theory is not None
-    reason = theory.why_due(results, suite.theory)
+def _theory(results: Path, wanted: Theory) -> SuiteCell:
+    reason = theory.why_due(results, wanted)
     state: State = "done" if not reason else "missing" if reason == "never run" else "stale"
     return SuiteCell(
         experiment=theory.NAME, cell=theory.NAME, seeds=1, done=int(not reason), state=state, reason=reason

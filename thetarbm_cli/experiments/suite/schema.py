@@ -78,9 +78,14 @@ class Cell:
     features: str = "probabilities"
 
     @property
+    def data_settings(self) -> DataSettings:
+        """Which images its runs see."""
+        return DataSettings(**self.data)
+
+    @property
     def tested_on(self) -> str:
         """The data set of its test images."""
-        return DataSettings(**self.data).tested_on
+        return self.data_settings.tested_on
 
     @property
     def compares_data(self) -> bool:
@@ -135,7 +140,7 @@ class Cell:
     @cached_property
     def _sections(self) -> tuple[DataSettings, SVMSettings, Perturbation | None]:
         perturbation = None if self.perturbation is None else Perturbation(**self.perturbation)
-        return DataSettings(**self.data), SVMSettings(**self.svm), perturbation
+        return self.data_settings, SVMSettings(**self.svm), perturbation
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
