@@ -36,12 +36,6 @@ def crash(folder: Path, number: int) -> int:
     return number
 
 
-def count_up(number: int) -> int:
-    for done in range(1, 4):
-        report("counting", done, 3)
-    return number
-
-
 def linger(folder: Path, number: int) -> int:
     (folder / str(number)).touch()
     if number:
@@ -49,35 +43,54 @@ def linger(folder: Path, number: int) -> int:
     return number
 
 
-def note_times(folder: Path, job: tuple[str, int]) -> tuple[float, float]:
+def meet(folder: Path, job: tuple[str, int]) -> tuple[float, int]:
+    """Report on a job, and tell when it began and in which process."""
     started = time.monotonic()
+    for done in range(1, 4):
+        report("counting", done, 3)
     (folder / f"{job[0]}{job[1]}").touch()
     # The first two wait for each other, so that they are done at the same time.
     while job[1] == 0 and len(list(folder.iterdir())) < 2:
         time.sleep(0.01)
-    return started, time.monotonic()
+    return started, os.getpid()
 
 
-def test_jobs_that_share_a_training_are_not_done_at_the_same_time(tmp_path: Path) -> None:
-    jobs = [("a", 0), ("a", 1), ("b", 0)]
-    times = dict(outcomes(partial(note_times, tmp_path), jobs, 2, shared=lambda job: job[0]))
-    assert sorted(times) == jobs
-    assert times["b", 0][0] < times["a", 1][0]
+def counted(told: list[tuple[object, ...]], job: object) -> bool:
+    """Whether the first and the last step of a job were told, and none out of turn."""
+    steps = [words[1:] for words in told if words[0] == job and words[1] != STARTING]
+    return steps == sorted(steps) and {steps[0], steps[-1]} == {("counting", 1, 3), ("counting", 3, 3)}
 
 
-def test_one_process_is_this_one_keeps_the_order_and_ends_with_the_first_failure() -> None:
+def test_processes_do_every_job_once_elsewhere_with_reports_but_not_two_of_one_training_at_a_time(
+    tmp_path: Path,
+) -> None:
+    jobs, told = [("a", 0), ("a", 1), ("b", 0)], []
+    done = list(
+        outcomes(
+            partial(meet, tmp_path), jobs, 2, shared=lambda job: job[0], on_report=lambda *words: told.append(words)
+        )
+    )
+    assert sorted(job for job, _ in done) == jobs
+    started, processes = ({job: result[number] for job, result in done} for number in (0, 1))
+    assert started["b", 0] < started["a", 1]
+    assert os.getpid() not in processes.values()
+    assert counted(told, ("a", 0))
+    assert counted(told, ("b", 0))
+    # A process reports seldom on one step, also of its next job, but always on the last.
+    assert (("a", 1), "counting", 3, 3) in told
+
+
+def test_one_process_is_this_one_keeps_the_order_and_ends_with_the_first_failure(tmp_path: Path) -> None:
     done = list(outcomes(square, [3, 1, 2], 1))
     assert done == [(number, (number**2, os.getpid())) for number in (3, 1, 2)]
-    # One job needs no second process.
-    assert list(outcomes(square, [5], 4)) == [(5, (25, os.getpid()))]
+    # One job needs no second process, and reports as from there.
+    told: list[tuple[object, ...]] = []
+    ((job, (_, process)),) = outcomes(
+        partial(meet, tmp_path), [("a", 1)], 4, on_report=lambda *words: told.append(words)
+    )
+    assert (process, counted(told, job)) == (os.getpid(), True)
     *before, (number, failure) = outcomes(refuse_three, [1, 3, 2], 1)
     assert (before, number, str(failure)) == ([(1, 1)], 3, "three is too much")
-
-
-def test_processes_do_every_job_once_elsewhere() -> None:
-    done = dict(outcomes(square, [1, 2, 3, 4], 2))
-    assert {number: result[0] for number, result in done.items()} == {1: 1, 2: 4, 3: 9, 4: 16}
-    assert os.getpid() not in {result[1] for result in done.values()}
 
 
 def test_who_stops_asking_does_not_wait(tmp_path: Path) -> None:
@@ -120,15 +133,3 @@ def test_a_process_that_dies_while_it_is_idle_is_replaced() -> None:
     finally:
         workers.shutdown()
     assert active_children() == []
-
-
-def test_what_a_job_reports_is_told_with_its_name_wherever_it_is_done() -> None:
-    for jobs in ([5], [5, 7]):
-        told: list[tuple[int, str, int, int]] = []
-        done = list(outcomes(count_up, jobs, len(jobs), on_report=lambda *words: told.append(words)))  # noqa: B023
-        assert len(done) == len(jobs)
-        for job in jobs:
-            steps = [words[1:] for words in told if words[0] == job and words[1] != STARTING]
-            assert steps[0] == ("counting", 1, 3)
-            assert steps == sorted(steps)
-            assert len(steps) >= 2
