@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord, SuitePart
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, CHANGED_DEFAULTS, run_id
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.models import model_class
 
 # Two models over two targets, and one more experiment that shares a run with the first.
 SMALL = """\
@@ -73,7 +74,8 @@ def write_suite(folder: Path, text: str = SMALL) -> Path:
 def record_for(cell: Cell, seed: int = 0, *, source: str = "generated", **numbers: float) -> RunRecord:
     """A record as a run of the cell would leave it, with these numbers."""
     source = cell.at.get("source", source)
-    key = repr((cell, seed, source))
+    # With the defaults of today, which some tests change.
+    key = repr((cell, seed, source, CHANGED_DEFAULTS, model_class(cell.model).default_settings()))
     bare = _BARE.get(key) or _BARE.setdefault(key, _bare_record(cell, seed, source))
     # What a test may change is its own.
     own = {name: deepcopy(getattr(bare, name)) for name in ("seeds", "data", "environment", "history", "timings")}
