@@ -14,15 +14,6 @@ from thetarbm_cli.experiments.runs.images import load_data
 from thetarbm_cli.experiments.runs.settings import DataSettings
 
 
-def test_one_data_set_serves_all_parts(small_data: Path) -> None:
-    data = load_data(small_data, DataSettings())
-    for name, part in (("train", data.train()), ("valid", data.valid()), ("test", data.test())):
-        images, labels = parts_of(small_data)[name]
-        np.testing.assert_allclose(part[0], images, rtol=1e-6)
-        np.testing.assert_array_equal(part[1], labels)
-    assert data.checksums["train"] == data.checksums["test"]
-
-
 def test_training_on_mnist_is_tested_on_mnist_rot(small_data: Path) -> None:
     data = load_data(small_data, DataSettings(train_on="mnist"))
     upright, turned = parts_of(small_data, "mnist"), parts_of(small_data)

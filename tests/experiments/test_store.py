@@ -98,24 +98,3 @@ def test_unknown_run_is_refused(store: RunStore, name: str) -> None:
     with pytest.raises(InputError, match="there is no run") as raised:
         store.find(name)
     assert str(store.folder) in str(raised.value)
-
-
-def test_ambiguous_beginning_names_the_runs(store: RunStore) -> None:
-    pixels, aligned = (run_of(store.folder.parent, model) for model in ("pixels", "aligned-pixels"))
-    shutil.copytree(store.path(pixels), store.path("pixels-zz"))
-    with pytest.raises(InputError, match="write more of the id") as raised:
-        store.find("pixels")
-    assert pixels in str(raised.value)
-    assert "pixels-zz" in str(raised.value)
-    assert aligned not in str(raised.value)
-
-
-def test_path_in_another_results_folder_is_refused(store: RunStore, theta: str, tmp_path: Path) -> None:
-    shutil.copytree(store.folder, tmp_path / "other" / "runs")
-    with pytest.raises(InputError, match="--results"):
-        store.find(str(tmp_path / "other" / "runs" / theta))
-
-
-def test_store_without_a_folder_is_empty(tmp_path: Path) -> None:
-    assert RunStore(tmp_path / "nowhere").identifiers() == []
-    assert not (tmp_path / "nowhere").exists()

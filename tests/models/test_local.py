@@ -194,26 +194,6 @@ def test_it_resumes_bit_for_bit() -> None:
 
 
 @pytest.mark.no_device("refused before anything is computed")
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"field": 1}, "field must be 2 or above, not 1"),
-        ({"stride": 0}, "stride must be 1 or above, not 0"),
-        ({"pooling": 0}, "pooling must be 1 or above, not 0"),
-        ({"contrast": -1.0}, "contrast must be 0 or above, not -1.0"),
-        ({"fields": 0}, "fields must be 1 or above, not 0"),
-        ({"hypotheses": 0.0}, "hypotheses must be above 0 and at most 1, not 0.0"),
-        ({"hypotheses": 1.5}, "hypotheses must be above 0 and at most 1, not 1.5"),
-        ({"orientation_smoothing": -1.0}, "orientation_smoothing must be 0 to 180"),
-        ({"variance": "learned"}, "variance must be one of fixed"),
-    ],
-)
-def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        LocalThetaRBM(**{**SMALL, **settings}).fit(pictures())
-
-
-@pytest.mark.no_device("refused before anything is computed")
 @pytest.mark.parametrize("settings", [{"field": 10}, {"pooling": 4}])
 def test_images_that_are_too_small_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="images of 9×9 pixels are too small for fields"):
