@@ -85,6 +85,8 @@ def floats(value: float) -> np.ndarray:
         ({"labels": LABELS + 0.5}, r"labels are of type float64.*number the classes from 0"),
         ({"images": np.zeros((30, 6, 6, 3), np.uint8)}, "grey"),
         ({"images": np.zeros((30, 6, 6, 1), np.uint8)}, r"images\[\.\.\., 0\]"),
+        ({"labels": np.where(LABELS == 1, np.nan, LABELS)}, r"\d+ of 30 labels are empty; leave those images out, or"),
+        ({"labels": np.array(["a", "b", " "])[LABELS]}, r"\d+ of 30 labels are empty"),
         ({"labels": LABELS - 1}, "labels go from -1 to 1; 0 to 9999 is possible"),
         ({"labels": LABELS * 10_000}, "labels go from 0 to 20000"),
         ({"labels": np.zeros(30, int)}, "the train part has only class 0; at least two classes"),

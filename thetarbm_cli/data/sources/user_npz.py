@@ -173,6 +173,9 @@ def _check_labels(labels: NDArray[Any], count: int, path: Path) -> NDArray[np.in
     """Bring labels into (N,) little-endian int64."""
     if labels.shape != (count,):
         raise InputError(f"{path}: labels have the shape {labels.shape}, and {count} images need ({count},)")
+    if empty := _count_empty(labels):
+        hint = "leave those images out, or leave labels out, which training does not need"
+        raise InputError(f"{path}: {empty} of {count} labels {'is' if empty == 1 else 'are'} empty; {hint}")
     if labels.dtype.kind in "US":
         words, labels = np.unique(labels, return_inverse=True)
         shown = [word.decode(errors="replace") if isinstance(word, bytes) else str(word) for word in words]
@@ -195,6 +198,13 @@ def _check_split(split: NDArray[Any], count: int, path: Path) -> NDArray[np.uint
     if wrong.any():
         raise InputError(f"{path}: split may hold 0 (train), 1 (valid) and 2 (test), and it holds {split[wrong][0]}")
     return split.astype(np.uint8)
+
+
+def _count_empty(labels: NDArray[Any]) -> int:
+    """Count labels that are no number, or words without a letter."""
+    if labels.dtype.kind in "US":
+        return int(np.sum(np.char.str_len(np.char.strip(labels)) == 0))
+    return int(np.isnan(labels).sum()) if labels.dtype.kind == "f" else 0
 
 
 def _check_parts(labels: NDArray[np.int64], split: NDArray[np.uint8], path: Path) -> None:
