@@ -277,6 +277,8 @@ def test_colour_on_a_terminal_unless_it_is_not_wanted(results: Path, theta: str)
     colour = re.compile(r"\x1b\[[0-9;]*m")
     coloured = on_a_terminal()
     assert colour.search(coloured)
+    # Labels are bold, what stands beside them is not.
+    assert re.search(r"\x1b\[1mdata +\x1b\[0mmnist", coloured)
     plain = on_a_terminal(NO_COLOR="1")
     assert not colour.search(plain)
     assert colour.sub("", coloured) == plain

@@ -56,8 +56,8 @@ def _print(run: Show | UnfinishedRun) -> None:
     width = terminal.width if sys.stdout.isatty() else 80
     for section in to_sections(run, width=width, unicode=_has_unicode()):
         for number, line in enumerate(section.lines):
-            label = Text(f"{'' if number else section.label:<{INDENT}}", section.style or "bold")
-            text = label + Text(line, section.style)
+            label = f"{'' if number else section.label:<{INDENT}}"
+            text = Text.assemble((label, section.style or "bold"), (line, section.style))
             text.rstrip()
             terminal.print(text, soft_wrap=True)
 
