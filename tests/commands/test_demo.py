@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.runs import Command
-from tests.experiments.suites import write_suite
+from tests.experiments.suites import record_for, save, write_suite
 from thetarbm_cli.commands import demo
+from thetarbm_cli.experiments.suite.loader import load_suite
 
 SUITE = """\
 format: 1
@@ -43,12 +44,23 @@ def test_the_demo_ends_in_numbers_of_every_model_a_figure_and_a_report(
         numbers = [cell.strip() for cell in line.split("|")[2:4]]
         assert all(re.fullmatch(r"\d+\.\d+", number) for number in numbers)
     assert (out / "filters.png").is_file()
-    # The page is of the runs that were made just now.
+    # Without any at full size, the page is of the runs that were made just now.
     page = (out / "report.html").read_text(encoding="utf-8")
     runs = [path.name for path in (out / "runs").iterdir()]
     assert len(runs) == 4
     assert all(run in page for run in runs)
     assert f"--results {out}" in page
+    # With them, it has no holes.
+    suite = load_suite(tmp_path / "suite.yaml")
+    numbers = {"test_error_percent": 12.34, "gamma_train": 0.5, "gamma_test": 0.5}
+    recorded = [record_for(cell, 0, **numbers) for cell in suite.cells("paper")]
+    save(tmp_path / "results", *recorded)
+    done = thetarbm("demo", "--suite", str(tmp_path / "suite.yaml"), "--out", str(out), "--backend", "numpy")
+    assert done.code == 0
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert all(record.run in page for record in recorded)
+    assert not any(run in page for run in runs)
+    assert re.search(rf"quick   thetarbm .*--results {out} report --open .*--profile quick", done.out)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script stands in for the driver")

@@ -36,7 +36,8 @@ MODELS, SPARSITY, PROFILE, FIGURE = ("rbm", "orbm", "tirbm", "theta"), 0.3, "qui
 def command(session: Session, out: Path | None, suite_path: Path | None) -> None:
     """Train and measure the four models at a quick size, and show them beside the full-size results and the paper's.
 
-    Takes about a minute. The full-size results are those of --results, or those that came with the program.
+    Takes about a minute. The full-size results are those of --results, or those that came with the program; the report
+    is of them, or of the quick runs where there are none.
     """
     from thetarbm_cli.experiments.runs.store import RunContext, RunStore
     from thetarbm_cli.experiments.suite.loader import load_suite
@@ -58,11 +59,18 @@ def command(session: Session, out: Path | None, suite_path: Path | None) -> None
     for table in report.tables[full.source]:
         print_paper_table(table)
     figure, page = _draw(context, suite), folder / "report.html"
-    full_size, options = command_line("report", "--open"), call_options()
-    # The page is of the runs made just now, and so are its commands: the later of two --results counts.
+    options = call_options()
+    # Of the runs made just now; their commands are so, too: the later of two --results counts.
     with repeating(replace(options, words=(*options.words, "--results", str(folder)))):
-        write_page(session, context, gather(folder, suite_path, PROFILE), page)
-    click.echo(f"\nfigure  {figure}\nreport  {page.resolve()}\nfull    {full_size}")
+        quick_size = command_line("report", "--open", profile=PROFILE)
+        if not full.records:
+            write_page(session, context, gather(folder, suite_path, PROFILE), page)
+    if full.records:
+        recorded = RunContext(session.data_dir, RunStore(session.results), session.backend_name)
+        write_page(session, recorded, gather(session.results, suite_path, "paper"), page)
+    click.echo(f"\nfigure  {figure}\nreport  {page.resolve()}")
+    if full.records:
+        click.echo(f"quick   {quick_size}")
 
 
 def _describe_backend(session: Session) -> str:
