@@ -17,6 +17,7 @@ from tests.reporting.numbers import records
 from tests.reporting.test_multiverse import SUITE as UNIVERSES
 from tests.reporting.test_multiverse import records_of, usual
 from thetarbm_cli.experiments.multiverse import Readings, multiverse_store
+from thetarbm_cli.experiments.runs.record import EnvironmentPart
 from thetarbm_cli.experiments.suite.loader import load_suite
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite = folder / "suite.yaml"
     suite.write_text(HOSTILE_SUITE, encoding="utf-8")
     cell = load_suite(suite).cells("paper")[0]
-    changes: dict[str, Any] = {"run": "<script>", "environment": {"processor": HOSTILE}}
+    changes: dict[str, Any] = {"run": "<script>", "environment": EnvironmentPart(processor=HOSTILE)}
     numbers = {"test_error_percent": 15.0, "gamma_train": 0.2, "gamma_test": 0.2}
     save(folder / "results", record_for(cell, **numbers).model_copy(update=changes))
     path = folder / "page.html"

@@ -249,7 +249,7 @@ def test_a_run_on_cupy_has_an_id_of_its_own(
     before = records(results)
     context = dataclasses.replace(context_of(small_data, results), backend_name="numpy")
     made = train_run(dataclasses.replace(context, backend_name="cupy"), settings, 0).record
-    checksums = {role: part["sha256"] for role, part in made.data.items()}
+    checksums = made.checksums
     assert made.run == run_id(settings, checksums, 0, "cupy") != run_id(settings, checksums, 0, "numpy")
     assert made.backend == "cupy"
     assert run_id(settings, checksums, 0) == train_run(context, settings, 0).record.run
@@ -264,7 +264,7 @@ def test_a_run_on_cupy_has_an_id_of_its_own(
 def test_who_has_no_device_is_told_the_backend_of_a_run_on_cupy(evaluated: Path) -> None:
     record = RunStore(evaluated).load(run_of(evaluated, "rbm"))
     assert record is not None
-    elsewhere = record.model_copy(update={"environment": {**record.environment, "backend": "cupy"}})
+    elsewhere = record.model_copy(update={"environment": record.environment.model_copy(update={"backend": "cupy"})})
     other = {"numpy": elsewhere, "cupy": record}[select_backend().name]
     assert retrain_command(other).startswith(f"thetarbm --backend {other.backend} train --model rbm")
 

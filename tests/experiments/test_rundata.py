@@ -21,8 +21,8 @@ def test_training_on_mnist_is_tested_on_mnist_rot(small_data: Path) -> None:
     np.testing.assert_allclose(data.valid()[0], upright["valid"][0], rtol=1e-6)
     np.testing.assert_allclose(data.test()[0], turned["test"][0], rtol=1e-6)
     assert data.checksums["train"] != data.checksums["test"]
-    assert data.describe()["train"]["dataset"] == "mnist"
-    assert data.describe()["test"]["dataset"] == "mnist-rot"
+    assert data.describe().train.dataset == "mnist"
+    assert data.describe().test.dataset == "mnist-rot"
 
 
 def test_counts_take_a_part_of_every_split(small_data: Path) -> None:
@@ -50,7 +50,7 @@ def test_record_names_the_file_but_not_its_folder(small_data: Path, tmp_path: Pa
     own.parent.mkdir()
     np.savez(own, images=images, labels=labels)
     described = load_data(tmp_path, DataSettings(source=str(own))).describe()
-    assert {role["source"] for role in described.values()} == {"own.npz"}
+    assert {described.train.source, described.test.source} == {"own.npz"}
 
 
 def test_the_protocol_says_what_is_learned_from_and_tested_on(small_data: Path) -> None:

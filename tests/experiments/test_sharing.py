@@ -17,7 +17,7 @@ from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs import orientations, training
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.orientations import OrientationCache
-from thetarbm_cli.experiments.runs.record import MetricsPart
+from thetarbm_cli.experiments.runs.record import EnvironmentPart, MetricsPart
 from thetarbm_cli.experiments.runs.settings import RunSettings, resolve
 from thetarbm_cli.experiments.runs.training import TrainedRun, train_run
 from thetarbm_cli.experiments.suite.loader import load_suite
@@ -137,7 +137,7 @@ def _damage_index(found: TrainedRun, context: Any) -> None:
 
 
 def _another_machine(found: TrainedRun, context: Any) -> None:
-    environment = {**found.record.environment, "processor": "another"}
+    environment = EnvironmentPart(**{**found.record.environment.model_dump(), "processor": "another"})
     context.store.save(found.record.model_copy(update={"environment": environment}))
 
 

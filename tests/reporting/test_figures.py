@@ -16,6 +16,7 @@ from tests.experiments.suites import record_for, save
 from tests.reporting.figured import context_of, draw
 from tests.reporting.numbers import SUITE
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.runs.record import DataPart
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
@@ -173,7 +174,7 @@ def test_one_source_is_shown(tmp_path: Path) -> None:
 def test_of_two_contents_the_one_with_more_records_is_shown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, second = SUITE.cells()[:2]
     other = record_for(first, test_error_percent=50.0)
-    data = {role: {**each, "sha256": "c" * 64} for role, each in other.data.items()}
+    data = DataPart(**{role: {**each, "sha256": "c" * 64} for role, each in other.data.model_dump().items()})
     save(tmp_path, other.model_copy(update={"data": data, "run": "rbm-other"}))
     save(tmp_path, *(record_for(cell, test_error_percent=5.0) for cell in (first, second)))
     context = figure_context(SUITE, RunContext(tmp_path, RunStore(tmp_path), "numpy"))

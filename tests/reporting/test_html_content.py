@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.figured import draw
 from tests.reporting.pages import two_figures
-from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
+from thetarbm_cli.experiments.runs.record import EnvironmentPart, MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
 from thetarbm_cli.reporting.figures.context import Drawing
@@ -87,10 +87,10 @@ def test_a_run_without_all_its_measures_does_not_count_and_a_failed_one_tells_wh
 def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: Path) -> None:
     pools = [{"library": "openblas", "threads": 1}, {"library": "mkl", "threads": 2}]
     machine = {"python": "3.11", "gpu": None, "blas": pools, "git": {"revision": "abc", "dirty": False}}
-    recorded(suite, tmp_path, 0, environment=machine)
-    recorded(suite, tmp_path, 1, environment={**machine, "blas": pools[::-1]})
-    recorded(suite, tmp_path, 2, environment={**machine, "git": {"revision": "def", "dirty": True}})
-    recorded(suite, tmp_path, 3, environment={**machine, "python": "3.12"})
+    recorded(suite, tmp_path, 0, environment=EnvironmentPart(**machine))
+    recorded(suite, tmp_path, 1, environment=EnvironmentPart(**{**machine, "blas": pools[::-1]}))
+    recorded(suite, tmp_path, 2, environment=EnvironmentPart(**{**machine, "git": {"revision": "def", "dirty": True}}))
+    recorded(suite, tmp_path, 3, environment=EnvironmentPart(**{**machine, "python": "3.12"}))
     most, other = environments(gather(tmp_path, suite, "paper").records)
     assert most.facts == [
         ("python", "3.11"),

@@ -12,6 +12,7 @@ import pytest
 from tests.experiments.suites import metrics_of, record_for, save, write_suite
 from tests.reporting.numbers import CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
+from thetarbm_cli.experiments.runs.record import DataPart, EnvironmentPart
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.followup import CallOptions, repeating
@@ -160,7 +161,7 @@ def test_runs_made_by_hand_the_date_and_the_revision_are_shown(tmp_path: Path) -
     suite = write_suite(tmp_path)
     cell = load_suite(suite).cells("paper")[0]
     made = record_for(cell, 7, test_error_percent=12.5, gamma_train=0.5, gamma_test=0.25)
-    environment = {"git": {"revision": "abcdef0123456789", "dirty": False}}
+    environment = EnvironmentPart(git={"revision": "abcdef0123456789", "dirty": False})
     settings = made.settings.model_copy(update={"parameters": {"hidden": 77}})
     update = {"settings": settings, "parameters": {**made.parameters, "hidden": 77}, "cells": [], "run": "rbm-by-hand"}
     save(tmp_path, record_for(cell).model_copy(update={"environment": environment}), made.model_copy(update=update))
@@ -196,10 +197,11 @@ def test_text_of_suite_and_records_stays_text(tmp_path: Path) -> None:
     suite = write_suite(tmp_path, SUITE)
     cell = gather(tmp_path, suite, "paper").report.numbers[0].cells[0]
     name = "<script>alert(1)"
-    environment = {"platform": HOSTILE, HOSTILE: [HOSTILE], "git": {"revision": HOSTILE, "dirty": True}}
+    machine = {"platform": HOSTILE, HOSTILE: [HOSTILE], "git": {"revision": HOSTILE, "dirty": True}}
+    environment = EnvironmentPart(**machine)
     good = record_for(cell, test_error_percent=15.0, gamma_train=0.2, gamma_test=0.2)
     bad = record_for(cell, 1).model_copy(update={"state": "failed", "error": HOSTILE, "metrics": None})
-    data = {role: {**each, "source": HOSTILE} for role, each in good.data.items()}
+    data = DataPart(**{role: {**each, "source": HOSTILE} for role, each in good.data.model_dump().items()})
     update = {"environment": environment, "data": data}
     save(tmp_path, good.model_copy(update={**update, "run": name}), bad.model_copy(update=update))
     page = read(page_of(gather(tmp_path, suite, "paper"), tmp_path))

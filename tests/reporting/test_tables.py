@@ -21,6 +21,7 @@ from tests.reporting.numbers import (
     records,
 )
 from tests.reporting.test_claims import as_the_paper
+from thetarbm_cli.experiments.runs.record import DataPart, EnvironmentPart
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.outcomes import TABLES
@@ -145,7 +146,7 @@ def test_making_and_draw_of_the_data_are_compared_beside_the_usual_source(tmp_pa
 
 def test_two_contents_of_one_source_do_not_mix(tmp_path: Path) -> None:
     other = record_for(CELLS[0], test_error_percent=50.0)
-    data = {role: {**each, "sha256": "c" * 64} for role, each in other.data.items()}
+    data = DataPart(**{role: {**each, "sha256": "c" * 64} for role, each in other.data.model_dump().items()})
     save(tmp_path, *records(), other.model_copy(update={"data": data, "run": "rbm-other"}))
     report = make_report(tmp_path, SUITE, "paper", ["1"])
     names = {path.name for path in report_files(report, tmp_path, tmp_path, ["csv"])}
@@ -207,7 +208,8 @@ def test_what_is_run_on_request_has_its_table_only_with_records_of_its_own(tmp_p
 def test_no_mean_is_over_two_backends(caplog: pytest.LogCaptureFixture) -> None:
     cell = CELLS[0]
     found = [record_for(cell, seed, test_error_percent=10.0 + seed) for seed in range(3)]
-    on_gpu = [record.model_copy(update={"environment": {"backend": "cupy"}, "run": "gpu"}) for record in found[:2]]
+    elsewhere = {"environment": EnvironmentPart(backend="cupy"), "run": "gpu"}
+    on_gpu = [record.model_copy(update=elsewhere) for record in found[:2]]
     (numbers,) = collect([cell], [*found[:2], *on_gpu, found[2]])
     assert numbers.value(cell, "test_error_percent").values == (10.0, 11.0, 12.0)
     (numbers,) = collect([cell], [*found[:1], *on_gpu])

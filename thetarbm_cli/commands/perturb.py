@@ -188,7 +188,7 @@ def _show(output: Perturb, cells: list[Cell], records: dict[str, RunRecord]) -> 
     from thetarbm_cli.reporting.frame import Numbers, Source
     from thetarbm_cli.reporting.tables import build
 
-    images = records[cells[0].name].data["test"]
-    source = Source(images["source"], images["sha256"], images["dataset"])
+    images = records[cells[0].name].data.test
+    source = Source(images.source, images.sha256, images.dataset)
     print_paper_table(build("3", Numbers(source, cells, {name: [record] for name, record in records.items()})))
     print_text(f"All runs have seed {output.seed} and --scope {output.scope}.")

@@ -270,7 +270,7 @@ def collect(cells: Sequence[Cell], records: Iterable[RunRecord], dataset: str = 
             if cell.compares_data and cell.fits(record):
                 compared.setdefault(cell.name, []).append(record)
             elif not cell.compares_data and cell.fits(record, any_source=True):
-                source = Source(record.data["test"]["source"], record.data["test"]["sha256"], dataset)
+                source = Source(record.data.test.source, record.data.test.sha256, dataset)
                 sources.setdefault(source, {}).setdefault(cell.name, []).append(record)
     if not sources:
         name = own[0].data.get("source", "generated") if own else "generated"

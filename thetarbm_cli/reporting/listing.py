@@ -22,8 +22,7 @@ SORTED_BY = ("run", "model", "seed", "sparsity", *SHORT, *MAIN)
 
 def settings_of(record: RunRecord) -> dict[str, Any]:
     """Give all that a run is by name: model and seed, complete settings as ``--set`` names them, images, origin."""
-    settings, train, test = record.settings, record.data["train"], record.data["test"]
-    git = record.environment.get("git") or {}
+    settings, train, test, git = record.settings, record.data.train, record.data.test, record.environment.git
     return {
         "run": record.run,
         "state": record.state,
@@ -32,16 +31,16 @@ def settings_of(record: RunRecord) -> dict[str, Any]:
         "seed": record.seed,
         **record.parameters,
         **settings.by_name(),
-        "dataset": test["dataset"],
-        "source": test["source"],
-        "sha256": test["sha256"],
-        "train_dataset": train["dataset"],
-        "train_sha256": train["sha256"],
+        "dataset": test.dataset,
+        "source": test.source,
+        "sha256": test.sha256,
+        "train_dataset": train.dataset,
+        "train_sha256": train.sha256,
         "cells": tuple(record.cells),
         "backend": record.backend,
-        "revision": git.get("revision"),
-        "dirty": git.get("dirty"),
-        "version": record.environment.get("version"),
+        "revision": git.revision if git else None,
+        "dirty": git.dirty if git else None,
+        "version": record.environment.model_dump().get("version"),
     }
 
 
@@ -131,8 +130,8 @@ def _listed(record: RunRecord, known: dict[str, Any]) -> ListedRun:
         seed=record.seed,
         state=record.state,
         differs={**record.settings.differing_parameters, **record.settings.by_name(exclude_defaults=True)},
-        dataset=record.data["test"]["dataset"],
-        source=record.data["test"]["source"],
+        dataset=record.data.test.dataset,
+        source=record.data.test.source,
         **dict.fromkeys(MAIN),
         cells=record.cells,
     ).model_copy(update={name: known[name] for name in names if name in known})

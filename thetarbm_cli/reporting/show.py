@@ -61,7 +61,7 @@ def summarise(store: RunStore, record: RunRecord, suite: Suite) -> Show:
         history={curve: [epoch[curve] for epoch in record.history if curve in epoch] for curve in CURVES},
         timings=record.timings,
         peak_memory_megabytes=record.peak_memory_megabytes,
-        environment=record.environment,
+        environment=record.environment.model_dump(),
         path=str(store.pack_of(record.run) or folder),
         # Without locks and what is half written.
         files=[
@@ -86,7 +86,7 @@ def _description(record: RunRecord) -> dict[str, Any]:
         "svm": settings.svm.model_dump(exclude_defaults=True),
         "features": settings.features,
         "data": {
-            **record.data,
+            **record.data.model_dump(),
             "protocol": settings.data.protocol,
             "seed": settings.data.seed,
             "images": {name: getattr(settings.data, name) for name in ("train", "valid", "test")},
@@ -97,7 +97,7 @@ def _description(record: RunRecord) -> dict[str, Any]:
 
 def cells_of(record: RunRecord, suite: Suite) -> list[Cell]:
     """List the cells of the tables, in any profile, that a run belongs to; runs on a user's images are in none."""
-    if record.data.get("test", {}).get("dataset") != "mnist-rot":
+    if record.data.test.dataset != "mnist-rot":
         return []
     cells = (cell for profile in suite.profiles for cell in suite.cells(profile, in_tables=True))
     return [cell for cell in cells if cell.fits(record, any_source=True)]

@@ -17,7 +17,7 @@ from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.environment import describe_environment
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.images import described_data
-from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
+from thetarbm_cli.experiments.runs.record import DataPart, MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.runs.training import describe_run, train_run, training_part
@@ -145,8 +145,7 @@ def record_failure(
         data = described_data(context.data_dir, planned.settings.data)
         if data is None:
             return None
-        checksums = {role: each["sha256"] for role, each in data.items()}
-        run = run_id(planned.settings, checksums, planned.seed, select_backend(context.backend_name).name)
+        run = run_id(planned.settings, data.checksums, planned.seed, select_backend(context.backend_name).name)
         # Another process may have taken up what a dead one left, and will say itself how it ends.
         if not context.store.is_held(run):
             if context.store.load(run) is None:
@@ -160,9 +159,7 @@ def record_failure(
     return run
 
 
-def _record_of_failure(
-    context: RunContext, planned: PlannedRun, run: str, data: dict[str, dict[str, Any]]
-) -> RunRecord:
+def _record_of_failure(context: RunContext, planned: PlannedRun, run: str, data: DataPart) -> RunRecord:
     """The record of a run that could not write its own: its process was lost, or it failed before it trained."""
     return RunRecord(
         algorithm=ALGORITHM,

@@ -13,23 +13,26 @@ from typing import Any
 import thetarbm_cli
 from thetarbm_cli.backend import Backend
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.experiments.runs.record import EnvironmentPart
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "scikit-image")
 
 
-def describe_environment(backend: Backend) -> dict[str, Any]:
+def describe_environment(backend: Backend) -> EnvironmentPart:
     """What a reader needs to judge or repeat a run's numbers and times."""
-    return {
-        "version": thetarbm_cli.__version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "processor": _processor(),
-        "backend": backend.name,
-        "gpu": _gpu(backend),
-        "blas": _blas(),
-        "libraries": {name: metadata.version(name) for name in LIBRARIES},
-        "git": _revision(),
-    }
+    return EnvironmentPart.model_validate(
+        {
+            "version": thetarbm_cli.__version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "processor": _processor(),
+            "backend": backend.name,
+            "gpu": _gpu(backend),
+            "blas": _blas(),
+            "libraries": {name: metadata.version(name) for name in LIBRARIES},
+            "git": _revision(),
+        }
+    )
 
 
 def peak_memory_megabytes() -> float:

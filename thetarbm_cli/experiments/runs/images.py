@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.data.prepare import Prepared, list_prepared, load_prepared, prepare, prepared_checksum, read_sidecar
 from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.experiments.runs.record import DataPart, ImagesPart
 from thetarbm_cli.experiments.runs.settings import DataSettings, Protocol
 from thetarbm_cli.outputs import PreparedFile
 from thetarbm_cli.registry import GENERATED, source_names
@@ -38,9 +39,9 @@ class RunData:
         """Checksums of the files behind the run, part of its id."""
         return {"train": self.learned.sha256, "test": self.tested.sha256}
 
-    def describe(self) -> dict[str, dict[str, Any]]:
+    def describe(self) -> DataPart:
         """What the record says of the data."""
-        return {"train": _described(self.learned), "test": _described(self.tested)}
+        return DataPart(train=_described(self.learned), test=_described(self.tested))
 
     def train(self) -> Part:
         """Images and labels to learn from."""
@@ -130,13 +131,13 @@ def require_images(data_dir: Path, settings: DataSettings) -> None:
         prepared_checksum(data_dir, settings.tested_on, settings.source, seed=settings.seed)
 
 
-def described_data(data_dir: Path, settings: DataSettings) -> dict[str, dict[str, Any]] | None:
+def described_data(data_dir: Path, settings: DataSettings) -> DataPart | None:
     """What a record says of the data, from what lies beside prepared files alone; None if it is not prepared here."""
     checksums = prepared_checksums(data_dir, settings)
     entries = {entry.sha256: entry for entry in list_prepared(data_dir)}
     if checksums is None or not entries.keys() >= set(checksums.values()):
         return None
-    return {role: _described(entries[checksum]) for role, checksum in checksums.items()}
+    return DataPart(**{role: _described(entries[checksum]) for role, checksum in checksums.items()})
 
 
 def prepared_checksums(data_dir: Path, settings: DataSettings) -> dict[str, str] | None:
@@ -162,8 +163,8 @@ def _part_of(data: Prepared, name: Any) -> Part:
     return images, labels
 
 
-def _described(data: Prepared | PreparedFile) -> dict[str, Any]:
+def _described(data: Prepared | PreparedFile) -> ImagesPart:
     """Give a data set as a record has it, its source without the folders of one machine."""
     is_file = "/" in data.source or data.source.endswith(".npz")
     source = Path(data.source).name if is_file else data.source
-    return {"dataset": data.dataset, "source": source, "sha256": data.sha256}
+    return ImagesPart(dataset=data.dataset, source=source, sha256=data.sha256)

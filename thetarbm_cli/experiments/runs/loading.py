@@ -174,11 +174,11 @@ def load_run_data(context: RunContext, record: RunRecord) -> RunData:
     from thetarbm_cli.experiments.runs.images import load_data
 
     data = load_data(context.data_dir, record.settings.data, sha256=record.checksums["train"])
-    for role, described in record.data.items():
-        if data.checksums[role] != described["sha256"]:
+    for role, images in (("train", record.data.train), ("test", record.data.test)):
+        if data.checksums[role] != images.sha256:
             raise ThetaRBMError(
-                f"{record.run} was made from a {described['dataset']} with the checksum "
-                f"{described['sha256'][:12]}…, the prepared one here has {data.checksums[role][:12]}…; "
+                f"{record.run} was made from a {images.dataset} with the checksum {images.sha256[:12]}…, "
+                f"the prepared one here has {data.checksums[role][:12]}…; "
                 "prepare the same data or train again"
             )
     return data

@@ -22,7 +22,6 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     SerializerFunctionWrapHandler,
-    TypeAdapter,
     ValidationError,
     model_serializer,
     model_validator,
@@ -79,23 +78,26 @@ class Part(BaseModel):
     __hash__ = None  # type: ignore[assignment]  # It can be changed.
 
 
-class ImagesPart(BaseModel):
+class ImagesPart(Part):
     """Which images a run learned from, or was tested on."""
-
-    model_config = ConfigDict(extra="allow", strict=True)
 
     dataset: str
     source: str
     sha256: Checksum
 
 
-class DataPart(BaseModel):
+class DataPart(Part):
     """The images of a run by their role, of which there are no others."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
     train: ImagesPart
     test: ImagesPart
+
+    @property
+    def checksums(self) -> dict[str, str]:
+        """Checksums of the images by their role, part of a run's id."""
+        return {"train": self.train.sha256, "test": self.test.sha256}
 
 
 class RevisionPart(Part):
@@ -106,8 +108,9 @@ class RevisionPart(Part):
 
 
 class EnvironmentPart(Part):
-    """Where a run was made."""
+    """Where a run was made; `backend` is the array library, as each draws random numbers of its own."""
 
+    backend: str = "numpy"
     libraries: dict[str, str] = {}
     git: RevisionPart | None = None
 
@@ -292,17 +295,6 @@ class CheckPart(Part, Check):
     """One numerical check of the paper's mathematics."""
 
 
-def of_kind(kind: Any) -> AfterValidator:
-    """Validate a plain value by a part, and keep it plain."""
-    adapter: TypeAdapter[Any] = TypeAdapter(kind)
-
-    def check(value: Any) -> Any:
-        adapter.validate_python(value)
-        return value
-
-    return AfterValidator(check)
-
-
 Kind = TypeVar("Kind", bound=BaseModel)
 
 
@@ -343,8 +335,8 @@ class RunRecord(BaseModel):
     parameters: dict[str, Any]
     seed: int
     seeds: dict[str, Any]
-    data: Annotated[dict[str, dict[str, Any]], of_kind(DataPart)]
-    environment: Annotated[dict[str, Any], of_kind(EnvironmentPart)]
+    data: DataPart
+    environment: EnvironmentPart
     history: History
     timings: dict[str, Seconds]
     peak_memory_megabytes: Number
@@ -376,17 +368,17 @@ class RunRecord(BaseModel):
     @property
     def weights(self) -> WeightsPart:
         """The recorded weights, and where they were made."""
-        return WeightsPart(sha256=str(self.weights_sha256), environment=EnvironmentPart(**self.environment))
+        return WeightsPart(sha256=str(self.weights_sha256), environment=self.environment)
 
     @property
     def checksums(self) -> dict[str, str]:
         """Checksums of its images by their role, part of its id."""
-        return {role: each["sha256"] for role, each in self.data.items()}
+        return self.data.checksums
 
     @property
     def backend(self) -> str:
-        """The array library that it was trained with: each draws random numbers of its own."""
-        return str(self.environment.get("backend", "numpy"))
+        """The array library that it was trained with."""
+        return self.environment.backend
 
     def document(self) -> dict[str, Any]:
         """Lay it out as it is written."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -28,7 +28,7 @@ from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes, refuse_too_large
 from thetarbm_cli.experiments.runs.images import RunData, load_data
 from thetarbm_cli.experiments.runs.orientations import OrientationCache
-from thetarbm_cli.experiments.runs.record import RunRecord
+from thetarbm_cli.experiments.runs.record import DataPart, EnvironmentPart, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, Overflow, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.models import Model, build
@@ -134,7 +134,7 @@ def refuse_missing_images(
             )
 
 
-def describe_run(run: str, settings: RunSettings, seed: int, data: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def describe_run(run: str, settings: RunSettings, seed: int, data: DataPart) -> dict[str, Any]:
     """Give the fields of a record that say what a run is."""
     return {
         "run": run,
@@ -360,6 +360,6 @@ def _key(settings: RunSettings, seed: int, images: str, backend: str) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()[:24]
 
 
-def _machine(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _machine(environment: EnvironmentPart) -> dict[str, Any]:
     """Give what the bits of weights may depend on besides the settings: all but the revision of the code."""
-    return {name: value for name, value in environment.items() if name != "git"}
+    return {name: value for name, value in environment.model_dump().items() if name != "git"}

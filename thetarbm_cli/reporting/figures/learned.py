@@ -162,7 +162,7 @@ def _load_model(context: FigureContext, cell: Cell, record: RunRecord) -> Fitted
 
 def _load_data(context: FigureContext, record: RunRecord) -> RunData:
     """Load the images of a run, if they are prepared here and are the ones that the run was made from."""
-    key = (record.settings.data, *sorted((role, each["sha256"]) for role, each in record.data.items()))
+    key = (record.settings.data, *sorted(record.checksums.items()))
     if key not in context.loaded:
         check_prepared(context, record.settings.data)
         try:

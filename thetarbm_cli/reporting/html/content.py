@@ -26,7 +26,6 @@ from thetarbm_cli.reporting.multiverse import Analysis, find_universes
 from thetarbm_cli.reporting.tables import Entry, Report, Row, Table, assemble
 
 MINUS = "\N{MINUS SIGN}"
-REVISION = "git"
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
     store = RunStore(results)
     records = store.load_all()
     if source is not None:
-        records = [record for record in records if record.data["test"]["source"] == Path(source).name]
+        records = [record for record in records if record.data.test.source == Path(source).name]
     kinds = list(suite.table_kinds.values())
     report = assemble(profile, suite.cells(profile, source), records, load_theory(results), kinds)
     current = [record for record in records if record.algorithm == ALGORITHM]
@@ -212,7 +211,7 @@ def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
         failures = [
             f"seed {record.seed}: {record.error}"
             for record in content.failed
-            if record.data["test"]["sha256"] == numbers.source.sha256 and cell.fits(record, any_source=True)
+            if record.data.test.sha256 == numbers.source.sha256 and cell.fits(record, any_source=True)
         ]
         words = [cell.name]
         seeds = max((record.seed + 1 for record in records), default=0)
@@ -248,11 +247,11 @@ def environments(records: Sequence[RunRecord]) -> list[RunEnvironment]:
     """Sort the records by their environments, the one with the most runs first."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
-        machine = {name: _ordered(value) for name, value in record.environment.items() if name != REVISION}
+        machine = dict(_machine(record))
         groups.setdefault(json.dumps(machine, sort_keys=True), []).append(record)
     return [
         RunEnvironment(
-            [(name, _words(_ordered(value))) for name, value in group[0].environment.items() if name != REVISION],
+            [(name, _words(value)) for name, value in _machine(group[0])],
             revisions(group),
         )
         for _, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
@@ -263,15 +262,19 @@ def revisions(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
     """List the revisions of the code with the ids of their runs, those with the most runs first."""
     found: dict[str, list[str]] = {}
     for record in records:
-        git = record.environment.get(REVISION) or {}
-        name = git.get("revision") or "not recorded"
-        found.setdefault(f"{name}{', changed' if git.get('dirty') else ''}", []).append(record.run)
+        git = record.environment.git
+        name = f"{git.revision}{', changed' if git.dirty else ''}" if git else "not recorded"
+        found.setdefault(name, []).append(record.run)
     return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def _ordered(value: Any) -> Any:
-    """Sort a list: libraries are found in the order in which they were loaded."""
-    return sorted(value, key=lambda each: json.dumps(each, sort_keys=True)) if isinstance(value, list) else value
+def _machine(record: RunRecord) -> list[tuple[str, Any]]:
+    """Give an environment without its revision, and lists sorted: libraries are found in the order of their loading."""
+    return [
+        (name, sorted(value, key=lambda each: json.dumps(each, sort_keys=True)) if isinstance(value, list) else value)
+        for name, value in record.environment.model_dump().items()
+        if name != "git"
+    ]
 
 
 def _words(value: Any) -> str:
