@@ -73,11 +73,6 @@ def list_runs(records: Iterable[RunRecord], where: Sequence[str] = (), sort: str
     Parameters
     ----------
     where : words ``key=value``, of which all must hold
-
-    Raises
-    ------
-    InputError
-        If no record has such a setting or number.
     """
     lines = [(record, {**settings_of(record), **columns_of(record)}) for record in records]
     names = {name for _, known in lines for name in known}

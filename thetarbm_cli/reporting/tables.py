@@ -326,11 +326,6 @@ def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str] 
     """Build tables and verdicts from the records in a results folder: all tables, or those of these names.
 
     What is run on request is shown if there are records, or if nothing else is asked for.
-
-    Raises
-    ------
-    InputError
-        If there is no table of a name.
     """
     known = suite.table_kinds
     for name in names:

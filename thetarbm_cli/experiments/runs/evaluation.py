@@ -358,11 +358,6 @@ def evaluate_run(
     Returns
     -------
     The record, and whether nothing had to be measured
-
-    Raises
-    ------
-    InputError
-        If the run failed, is of another algorithm, its weights are missing, or an offset is out of range.
     """
     record, nothing = known or load_checked(context, run), MetricsPart()
     if not force and not (record.metrics or nothing).missing(measures, more_offsets, offset, search):
@@ -416,13 +411,7 @@ def evaluate_run(
 
 
 def _without_labels(record: RunRecord, missing: MissingMeasures) -> MissingMeasures:
-    """Leave the SVM's error out, which needs labels; γ needs none.
-
-    Raises
-    ------
-    InputError
-        If nothing else is missing, or what is asked for by name needs labels, too.
-    """
+    """Leave the SVM's error out, which needs labels; refuse where nothing is left, or more that needs them is named."""
     problem = f"{record.settings.data.source} has no labels, which the SVM learns from"
     advice = "add an array labels (N,) to it, and train again"
     if missing.search or missing.more or not missing.gamma:

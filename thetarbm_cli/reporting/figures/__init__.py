@@ -187,8 +187,6 @@ def make(name: str, context: FigureContext) -> Drawing:
 
     Raises
     ------
-    InputError
-        If there is no figure of this name.
     FigureMissing
         If it cannot be drawn: its records, weights or data are missing.
     """
@@ -201,13 +199,7 @@ def make(name: str, context: FigureContext) -> Drawing:
 
 
 def encode(name: str, drawing: Drawing, format: str = "png") -> bytes:
-    """Make a drawn figure the content of a file: the same records give the same bytes.
-
-    Raises
-    ------
-    InputError
-        If there is no format of this name.
-    """
+    """Make a drawn figure the content of a file: the same records give the same bytes."""
     from thetarbm_cli.reporting.figures.style import render
 
     return render(drawing.figure, format, name, FIGURES[name].label)

@@ -71,11 +71,6 @@ def figure_context(
         A source of images instead of the suite's; without it, another one is taken if only that has records.
     units : sequence of int
         Hidden units whose filters are shown, instead of the most active ones.
-
-    Raises
-    ------
-    InputError
-        If the suite has no such profile.
     """
     cells = suite.cells(profile, source)
     collected = collect(cells, run_context.store.load_all())

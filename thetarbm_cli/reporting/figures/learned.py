@@ -178,11 +178,6 @@ def _chosen_units(context: FigureContext, fitted: Fitted, count: int) -> NDArray
 
     Filters are compared by their spectra, for which it does not matter where in the image they are. The most active
     unit comes first, then always the one that differs most from all before it.
-
-    Raises
-    ------
-    InputError
-        If a unit that was asked for does not exist.
     """
     hidden = fitted.model.hidden
     if context.units:

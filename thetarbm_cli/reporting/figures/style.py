@@ -122,11 +122,6 @@ def render(figure: Any, form: str, name: str, title: str) -> bytes:
     figure : matplotlib.figure.Figure
     form : one of `FORMATS`
     name, title : of the figure; random ids of an SVG become ones that follow from the name
-
-    Raises
-    ------
-    InputError
-        If there is no such format.
     """
     import matplotlib
 
