@@ -88,20 +88,14 @@ def command(
             *(["--standalone"] if standalone else []),
             *([] if out is None else ["--out", str(out)]),
         ]
+        what_helps = command_line("tables", *words, profile=profile)
         for path in wrong:
-            what_helps = command_line("tables", *words, profile=profile)
             print_message(f"{path} is not what the records give; {what_helps} writes it")
         return EXIT_FAILED if wrong else 0
     if as_json:
         emit_json(_output(report))
     elif form is None and sys.stdout.isatty():
-        for source, tables in report.tables.items():
-            for each in tables:
-                # Of images that the paper has no numbers on, an empty table says nothing.
-                if not (source.is_users and each.is_empty):
-                    print_paper_table(each)
-        if table == "all":
-            _print_verdicts([*report.verdicts, *report.carried])
+        _print_report(report, with_verdicts=table == "all")
     else:
         _, to_text = FORMATS[form or "markdown"]
         click.echo("\n".join(to_text(each) for tables in report.tables.values() for each in tables), nl=False)
@@ -157,6 +151,17 @@ def _cell(table: Table, row: Row, entry: Entry | None) -> Cell:
     text = entry_text(entry, Marks(bold="{}"), None if row.control else table.kind.published_digits)
     style = "" if entry is None else "best" if entry.best else "open" if entry.starred else ""
     return text.replace(" (", "\n("), style
+
+
+def _print_report(report: Report, *, with_verdicts: bool) -> None:
+    """Print tables, and verdicts, for a terminal."""
+    for source, tables in report.tables.items():
+        for each in tables:
+            # Of images that the paper has no numbers on, an empty table says nothing.
+            if not (source.is_users and each.is_empty):
+                print_paper_table(each)
+    if with_verdicts:
+        _print_verdicts([*report.verdicts, *report.carried])
 
 
 def _print_verdicts(evaluated: list[tuple[Numbers, list[claims.Verdict]]]) -> None:

@@ -39,6 +39,7 @@ def load_suite(given: Path | None = None, *, check_settings: bool = True) -> Sui
         raise AssertionError("unreachable") from error
     _check_names(document, suite)
     _check_choices(document, suite)
+    _check_options_named(document, suite)
     _check_size(document, suite)
     document.raise_problems()
     for number, experiment in enumerate(suite.experiments):
@@ -95,7 +96,7 @@ def _check_names(document: Document, suite: Suite) -> None:
 
 
 def _check_choices(document: Document, suite: Suite) -> None:
-    """Note choices without one taken option, or that are there twice, and names in designs that are of nothing."""
+    """Note choices without one taken option, or that are there twice."""
     owners: dict[str, str] = {}
     for number, assumption in enumerate(suite.assumptions):
         for name, choice in assumption.choices.items():
@@ -108,6 +109,11 @@ def _check_choices(document: Document, suite: Suite) -> None:
                 document.add((*place, "options"), f"one option is to be `taken`, not {len(taken)}", at_key=True)
             elif choice.options[taken[0]].alone:
                 document.add((*place, "options", taken[0], "alone"), "the taken option is never alone")
+
+
+def _check_options_named(document: Document, suite: Suite) -> None:
+    """Note names of choices, options and cells in readings and designs that are of nothing."""
+    choices = suite.choices
     named: list[tuple[Place, dict[str, str]]] = [
         (("experiments", number, "readings"), each.readings) for number, each in enumerate(suite.experiments)
     ]
@@ -120,21 +126,21 @@ def _check_choices(document: Document, suite: Suite) -> None:
         ]
     for place, options in named:
         for name, option in options.items():
-            if name not in owners or option not in suite.choices[name].options:
+            if name not in choices or option not in choices[name].options:
                 document.add((*place, name), f"there is no option {option!r} of {name!r}")
     if suite.multiverse is None:
         return
     document.raise_problems()
+    cells = [(cell.experiment, cell.name) for cell in suite.cells(next(iter(suite.profiles)))]
     for design, each in suite.multiverse.designs.items():
         for number, name in enumerate(each.choices):
-            if name not in owners:
+            if name not in choices:
                 place = ("multiverse", "designs", design, "choices", number)
-                document.add(place, f"there is no choice {name!r}: it has {', '.join(owners)}")
+                document.add(place, f"there is no choice {name!r}: it has {', '.join(choices)}")
         for universe, named_universe in each.universes.items():
             for name in named_universe.options.keys() - set(each.choices):
                 place = ("multiverse", "designs", design, "universes", universe, "options", name)
                 document.add(place, f"the design has no choice {name!r}", at_key=True)
-        cells = [(cell.experiment, cell.name) for cell in suite.cells(next(iter(suite.profiles)))]
         for number, pattern in enumerate(each.cells):
             if not any(pattern == experiment or fnmatchcase(name, pattern) for experiment, name in cells):
                 document.add(("multiverse", "designs", design, "cells", number), f"there is no cell {pattern!r}")
