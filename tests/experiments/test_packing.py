@@ -100,16 +100,15 @@ def test_damaged_pack_is_named_and_the_rest_stays(
     path = packed.packed / "all.records.xz"
     content = path.read_bytes()
     text = lzma.decompress(content)
-    path.write_bytes(
-        {
-            "cut": content[:-40],
-            "flip": content[:400] + bytes([content[400] ^ 1]) + content[401:],
-            "newer": lzma.compress(text.replace(b'"format":1', b'"format":2', 1)),
-            "text": b"no pack",
-            "checksum": lzma.compress(text.replace(b'"seed":0', b'"seed":1', 1)),
-            "bomb": lzma.compress(bytes((1 << 27) + 1), preset=0),
-        }[damage]
-    )
+    damages = {
+        "cut": lambda: content[:-40],
+        "flip": lambda: content[:400] + bytes([content[400] ^ 1]) + content[401:],
+        "newer": lambda: lzma.compress(text.replace(b'"format":1', b'"format":2', 1)),
+        "text": lambda: b"no pack",
+        "checksum": lambda: lzma.compress(text.replace(b'"seed":0', b'"seed":1', 1)),
+        "bomb": lambda: lzma.compress(bytes((1 << 27) + 1), preset=0),
+    }
+    path.write_bytes(damages[damage]())
     assert [record.run for record in packed.load_all()] == [good]
     assert [str(path) in message for message in caplog.messages] == [True]
 
