@@ -166,18 +166,6 @@ def test_reads_the_named_arrays_only(tmp_path: Path, method: int, version: tuple
     assert np.array_equal(found["a"], array)
 
 
-def test_pickled_objects_are_never_loaded(tmp_path: Path) -> None:
-    np.savez(tmp_path / "file.npz", a=np.array([{"x": 1}], dtype=object))
-    with pytest.raises(InputError, match="pickled Python objects, which are never loaded"):
-        read_untrusted(tmp_path / "file.npz", ("a",), ())
-
-
-def test_a_missing_array_is_named(tmp_path: Path) -> None:
-    np.savez(tmp_path / "file.npz", images=np.zeros(1))
-    with pytest.raises(InputError, match="has no array 'labels': it needs images and labels"):
-        read_untrusted(tmp_path / "file.npz", ("images", "labels"), ())
-
-
 def test_a_folder_is_no_source(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="folder"):
         prepare(tmp_path / "data", "mnist-rot", source=str(tmp_path))
