@@ -27,7 +27,12 @@ def test_tables_are_printed_and_written(thetarbm: Command, tmp_path: Path) -> No
     assert whole.out.startswith("\\documentclass")
     assert elsewhere.out in whole.out
     thetarbm("tables", "--format", "csv", "--standalone").assert_refused("--standalone")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"table3.tex", "verdicts.md"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "table3.tex",
+        "table3.standalone.tex",
+        "verdicts.md",
+    }
+    assert (tmp_path / "out" / "table3.tex").read_text() == elsewhere.out
 
 
 def test_a_suite_has_tables_of_its_own(thetarbm: Command, tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ MOST_MISSING = 8
     type=click.Choice(["markdown", "latex", "csv"]),
     help="What to print and write [default: print for the terminal, Markdown where it is piped; write all].",
 )
-@click.option("--standalone", is_flag=True, help="LaTeX as whole documents, not as tables for \\input.")
+@click.option(
+    "--standalone", is_flag=True, help="LaTeX as whole documents, NAME.standalone.tex, not as tables for \\input."
+)
 @click.option("--out", type=UserPath(file_okay=False), help="Folder of the files [default: RESULTS/tables].")
 @click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file differs from its records.")
 @suite_option

@@ -207,7 +207,7 @@ def _letter(letter: str) -> str:
 FORMATS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "latex": ("tex", to_latex),
-    "document": ("tex", to_document),
+    "document": ("standalone.tex", to_document),
     "csv": ("csv", to_csv),
 }
 
