@@ -198,6 +198,7 @@ class Claim:
     on : the data sets that it is about
     beyond : whether it is none of the paper's own: where its numbers were not measured, nobody misses it
     models : those whose numbers it compares, where not all of them
+    of_gamma : whether it compares γ
     """
 
     name: str
@@ -208,6 +209,7 @@ class Claim:
     on: Literal["any data", "the paper's data", "other data"] = "any data"
     beyond: bool = False
     models: tuple[str, ...] = ()
+    of_gamma: bool = False
 
     def is_about(self, numbers: Numbers) -> bool:
         """Whether it is a claim on data of this kind."""
@@ -411,6 +413,7 @@ CLAIMS = (
         highest_gamma,
         superlative=True,
         on="the paper's data",
+        of_gamma=True,
     ),
     Claim(
         "highest-gamma",
@@ -419,6 +422,7 @@ CLAIMS = (
         highest_gamma,
         superlative=True,
         on="other data",
+        of_gamma=True,
     ),
     *(
         Claim(
@@ -441,6 +445,7 @@ CLAIMS = (
         f"On train and test, the means at all targets are no more than {STEADY_GAMMA:g}{{spread}} apart.",
         steady_gamma,
         models=("theta",),
+        of_gamma=True,
     ),
     Claim(
         "falling-gamma",
@@ -448,6 +453,7 @@ CLAIMS = (
         "On train and test, its γ falls from each target to the next lower one{gamma}.",
         falling_gamma,
         models=("tirbm",),
+        of_gamma=True,
     ),
     Claim(
         "oriented-no-better",
@@ -472,6 +478,7 @@ CLAIMS = (
         kept_from_mnist,
         on="the paper's data",
         models=("theta", "tirbm"),
+        of_gamma=True,
     ),
     Claim(
         "robust-to-errors",
@@ -520,9 +527,14 @@ def _against_rivals() -> tuple[Claim, ...]:
             text = f"The θ-RBM's {what} is {verb} the {label}'s."
             compare = partial(theta_is_best, measures=measures, verb=verb, rivals=rivals)
             name = f"{short}-against-{rival}"
-            claims.append(Claim(name, text, text, compare, superlative=True, models=("theta", rival)))
+            claims.append(
+                Claim(name, text, text, compare, superlative=True, models=("theta", rival), of_gamma=short == "gamma")
+            )
     near, compare = "The θ-RBM's γ is about 0.9.", partial(theta_as_published, measures=GAMMAS)
-    return (*claims, Claim("about-nine-tenths", near, near, compare, on="the paper's data", models=("theta",)))
+    return (
+        *claims,
+        Claim("about-nine-tenths", near, near, compare, on="the paper's data", models=("theta",), of_gamma=True),
+    )
 
 
 def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None) -> Verdict:

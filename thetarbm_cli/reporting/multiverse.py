@@ -33,7 +33,7 @@ import pandas as pd
 from thetarbm_cli.experiments.multiverse import DEFAULT as DEFAULT_UNIVERSE
 from thetarbm_cli.experiments.multiverse import Readings, Universe, load_records, match, noted_universes
 from thetarbm_cli.experiments.runs.record import RunRecord
-from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from thetarbm_cli.experiments.suite.schema import Cell, Choice, Suite
 from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING, VARIANTS
 from thetarbm_cli.outputs import (
     ChoiceInfluence,
@@ -136,6 +136,12 @@ def _recorded(readings: Readings, universes: Sequence[Universe], records: list[R
         source = Source(str(own[0].data.get("source")), "", own[0].tested_on)
         found.append(RecordedUniverse(universe, UniverseNumbers(source, own, done, counts), failed))
     return found
+
+
+def concerns(choice: Choice, claim: Claim) -> bool:
+    """Whether a choice can move a number that a claim compares."""
+    common = not choice.models or not claim.models or not set(choice.models).isdisjoint(claim.models)
+    return common and (claim.of_gamma or not any(option.counts.gamma for option in choice.options.values()))
 
 
 @dataclass(frozen=True)
@@ -242,8 +248,7 @@ class Analysis:
         holds = lines["holds"].to_numpy(bool)
         for name, choice in self.readings.choices.items():
             codes, options = pd.factorize(lines[name])
-            concerned = not choice.models or not claim.models or not set(choice.models).isdisjoint(claim.models)
-            if concerned and len(options) > 1:
+            if concerns(choice, claim) and len(options) > 1:
                 counts, held = np.bincount(codes), np.bincount(codes, holds)
                 shares = dict(zip(map(str, options), (held / counts).tolist(), strict=True))
                 difference = max(shares.values()) - min(shares.values())
