@@ -69,14 +69,16 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
     suite = load_suite(shipped_path(), check_settings=False)
     assumptions = {assumption.name: assumption for assumption in suite.assumptions}
     records, theory = RunStore(results).load_all(), load_theory(results)
-    report = assemble("paper", suite.cells("paper", in_tables=True), records, theory)
+    kinds = list(suite.table_kinds.values())
+    report = assemble("paper", suite.cells("paper", in_tables=True), records, theory, kinds)
     evidence = Evidence(collect(suite.cells("paper"), records), theory)
     over_universes = functools.cache(lambda of: universes_of(results, suite, of, records))
 
     def block(kind: str, name: str) -> str:
         if kind == "table":
-            # Of several sources of the same data set, the first counts.
-            built = {each.name: each for tables in reversed(report.tables.values()) for each in tables}
+            # Of several sources of the same data set, the first with a number counts.
+            tables = [each for source in reversed(report.tables.values()) for each in source]
+            built = {each.name: each for each in sorted(tables, key=lambda each: not each.is_empty)}
             if name not in built:
                 return f"No records yet: `thetarbm run {name}` makes them."
             return to_markdown(built[name]).replace("## ", "### ", 1).rstrip("\n")
