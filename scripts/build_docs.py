@@ -35,7 +35,7 @@ from thetarbm_cli.reporting.tables import assemble
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
-PAGES = ("reproduction", "beyond", "multiverse")
+PAGES = ("reproduction", "beyond", "multiverse", "mnist-rot")
 FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 
 # Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,

@@ -30,7 +30,7 @@ def test_the_pages_are_current(build_docs: ModuleType) -> None:
     made = build_docs.pages()
     assert set(made) == {
         DOCS.parent / "README.md",
-        *(DOCS / f"{name}.md" for name in ("cli", "reproduction", "beyond", "multiverse")),
+        *(DOCS / f"{name}.md" for name in ("cli", "reproduction", "beyond", "multiverse", "mnist-rot")),
     }
     assert outdated(made) == [], "run make docs"
 
