@@ -47,6 +47,9 @@ class Evidence:
         if name == "data" and len(self.numbers) == 1:
             return f"All records are of one source, {self.numbers[0].source}."
         found = {numbers.source: text for numbers in self.numbers if (text := _about(name, numbers))}
+        # A source with one line compares nothing where another has several.
+        lines = {source: text.count("\n|") for source, text in found.items()}
+        found = {source: text for source, text in found.items() if lines[source] != 2 or max(lines.values()) == 2}
         several = len(self.numbers) > 1
         parts = [f"On mnist-rot {source}:\n\n{text}" if several else text for source, text in found.items()]
         return "\n\n".join(parts) or _nothing(name, self.numbers)
