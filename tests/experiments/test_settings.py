@@ -32,6 +32,7 @@ from thetarbm_cli.models.base import estimator, parameter
 from thetarbm_cli.registry import MODELS as REGISTRY
 from thetarbm_cli.registry import ModelEntry
 
+LEARNING = settings_module.CHANGED_DEFAULTS["rbm"]
 CHECKSUMS = {"train": "a" * 64, "test": "b" * 64}
 DATA_FIELDS = {"train": 7, "valid": 7, "test": 7}
 
@@ -118,22 +119,25 @@ class PlugIn(RBM):
 
 
 def test_what_a_plug_in_declares_is_its_own_and_what_it_inherits_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(REGISTRY.own, "mine", ModelEntry("mine", f"{__name__}:PlugIn", "mine"))
+    monkeypatch.setitem(REGISTRY._plugins, "mine", ModelEntry("mine", f"{__name__}:PlugIn", "mine"))
     with_default(monkeypatch, "mine", "learning_rate", 0.5)
     recorded = RunSettings(model="mine").complete_parameters
     assert (recorded["hidden"], recorded["learning_rate"]) == (7, 0.01)
-    assert resolve("mine").parameters == {"learning_rate": 0.5}
+    assert resolve("mine").parameters == {**LEARNING, "learning_rate": 0.5}
+    assert resolve("mine").differing_parameters == {}
+    assert RunSettings(model="gone", parameters={"hidden": 3}).differing_parameters == {"hidden": 3}
 
 
 def test_paper_profile_is_the_defaults() -> None:
     for model in MODELS:
-        assert resolve(model) == RunSettings(model=model)
+        changed = settings_module.CHANGED_DEFAULTS.get(model, {})
+        assert resolve(model) == RunSettings(model=model, parameters=changed)
 
 
 def test_tiny_profile_is_as_small_as_the_name_says() -> None:
     settings = resolve("theta", profile="tiny")
     assert settings.data == DataSettings(train=300, valid=100, test=300)
-    assert settings.parameters == {"hidden": 40, "epochs": 3}
+    assert settings.parameters == {**LEARNING, "hidden": 40, "epochs": 3}
 
 
 def test_later_settings_win_over_preset_and_profile() -> None:
@@ -194,7 +198,7 @@ def test_an_option_that_is_as_by_default_changes_no_id() -> None:
         svm=SVMSettings(C=10, gamma=0.02),
         data=DataSettings(protocol="paper"),
     )
-    assert identity(explicit) == identity(RunSettings(model="theta"))
+    assert identity(explicit) == identity(resolve("theta"))
 
 
 def test_where_the_images_come_from_changes_no_id() -> None:

@@ -128,7 +128,7 @@ def test_divergence_is_recorded_as_failed_and_never_cached(small_data: Path, tmp
 
 
 def test_divergence_after_good_epochs_keeps_the_last_good_one(small_data: Path, tmp_path: Path) -> None:
-    settings = tiny("theta", learning_rate=0.3, epochs=6)
+    settings = tiny("theta", batch_size=100, learning_rate=0.3, epochs=6)
     record = diverging(small_data, tmp_path, settings)
     good = len(record["history"])
     assert 0 < good < 6

@@ -188,7 +188,11 @@ def test_a_wrong_setting_is_named_with_its_value(model_class: type[RBM], name: s
         (OrientedRBM, {"orientation_operator": "x"}, "operator must be one of gaussian, central, sobel, not 'x'"),
         (RBM, {"visible": "bernoulli", "variance": "learned"}, "no variance to learn"),
         (TransformInvariantRBM, {"visible": "bernoulli", "variance": "tracked"}, "no variance to learn"),
-        (TransformInvariantRBM, {"sparsity_slope": "each"}, "sparsity_slope='each' needs sparsity_form="),
+        (
+            TransformInvariantRBM,
+            {"sparsity_slope": "each", "sparsity_form": "bias"},
+            "sparsity_slope='each' needs sparsity_form=",
+        ),
         (TransformInvariantRBM, {"angles": "wedge", "rotation": "permutation"}, "a wedge of angles has no exact perm"),
         (TransformInvariantRBM, {"angles": "wedge", "rotations": 25}, "25 rotations in steps of 15° are more than"),
         (ThetaRBM, {"whiten": True, "visible": "bernoulli"}, "whitened images are no probabilities: use visible="),

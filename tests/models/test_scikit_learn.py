@@ -103,8 +103,8 @@ def test_defaults_are_the_settings_of_the_paper() -> None:
     parameters = ThetaRBM().get_params()
     expected = {
         "hidden": 500, "rotations": 9, "learning_rate": 0.01, "momentum": 0.9, "sparsity": 0.3, "visible": "gaussian",
-        "epochs": 30, "batch_size": 100, "gibbs_steps": 1, "initial_scale": 0.01, "weight_decay": 0.0,
-        "sparsity_weight": 0.3, "sparsity_form": "bias", "visible_sampling": "mean", "variance": "fixed",
+        "epochs": 30, "batch_size": 200, "gibbs_steps": 1, "initial_scale": 0.01, "weight_decay": 0.0001,
+        "sparsity_weight": 3.0, "sparsity_form": "bias+weights", "visible_sampling": "mean", "variance": "fixed",
         "floor": 0.0, "rotation": "bilinear", "initial": "rotated",
     }  # fmt: skip
     assert {name: parameters[name] for name in expected} == expected

@@ -108,7 +108,7 @@ def test_the_tied_machine_is_that_of_its_slices_seen_in_the_frame_of_one_matrix(
     index = random.integers(0, ROTATIONS, COUNT)
     settings: dict[str, Any] = {
         "hidden": 6, "rotations": ROTATIONS, "batch_size": size, "learning_rate": rate, "momentum": momentum,
-        "sparsity": None, "standardise": False, "initial_scale": 0.3,
+        "sparsity": None, "weight_decay": 0.0, "standardise": False, "initial_scale": 0.3,
     }  # fmt: skip
     model = ThetaRBM(epochs=3, **settings).fit(images, orientations=index)
     turned = turns(SIZE, ROTATIONS)
@@ -180,7 +180,7 @@ def test_a_batch_larger_than_the_data_is_the_whole_data() -> None:
     assert np.array_equal(whole.weights_, larger.weights_)
 
 
-# Sparsity weight λ, and how near the mean activation of the units comes to its target.
+# Sparsity weight λ of a pull on the bias, and how near the mean activation of the units comes to its target.
 WITHIN = [(0.3, 0.06), (1.0, 0.03)]
 
 
@@ -202,8 +202,9 @@ def test_the_mean_activation_reaches_its_target(
     """1,250 updates from small batches at four times the rate, for 3,000 at full size."""
     images, _ = mnist_rot.subset(500, 0, 0).part("train")
     model = model_class(
-        hidden=80, epochs=50, batch_size=20, learning_rate=0.04, sparsity=target, sparsity_weight=weight
-    )
+        hidden=80, epochs=50, batch_size=20, learning_rate=0.04, sparsity=target, sparsity_weight=weight,
+        sparsity_form="bias",
+    )  # fmt: skip
     assert_reaches(model, images, target, within)
 
 
@@ -215,7 +216,8 @@ def test_the_mean_activation_reaches_its_target_at_full_size(
     mnist_rot: Prepared, model_class: type[RBM], weight: float, within: float, target: float
 ) -> None:
     images, _ = mnist_rot.part("train")
-    assert_reaches(model_class(sparsity=target, sparsity_weight=weight), images, target, within)
+    model = model_class(sparsity=target, sparsity_weight=weight, sparsity_form="bias", batch_size=100)
+    assert_reaches(model, images, target, within)
 
 
 def test_leftover_images_count_for_nothing() -> None:

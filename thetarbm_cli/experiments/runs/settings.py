@@ -141,7 +141,10 @@ BASELINE: dict[str, Any] = {
 }
 # Defaults of a model's signature that are no longer the baseline's, by model, for those who read records without
 # models; a test compares them with the signatures.
-CHANGED_DEFAULTS: dict[str, dict[str, Any]] = {}
+_LEARNING = {"batch_size": 200, "sparsity_form": "bias+weights", "sparsity_weight": 3.0, "weight_decay": 0.0001}
+CHANGED_DEFAULTS: dict[str, dict[str, Any]] = dict.fromkeys(
+    ("rbm", "orbm", "augmented", "tirbm", "theta", "theta-local"), _LEARNING
+)
 
 Scope = Literal["train", "rbm", "all"]
 Features = Literal["probabilities", "states"]
@@ -235,7 +238,7 @@ class RunSettings(BaseModel):
     @property
     def differing_parameters(self) -> dict[str, Any]:
         """The parameters that differ from the defaults of today, found without the model."""
-        changed = CHANGED_DEFAULTS.get(self.model, {})
+        changed = changed_defaults(self.model)
         given = {**{name: BASELINE["parameters"][name] for name in changed}, **self.parameters}
         return differing(given, changed)
 
@@ -261,6 +264,17 @@ class RunSettings(BaseModel):
             "perturbation": None if wrong is None else differing(wrong, BASELINE["perturbation"]),
             **differing(measured, {"features": BASELINE["features"], "svm": {}}),
         }
+
+
+def changed_defaults(model: str) -> dict[str, Any]:
+    """The defaults of a model that are no longer the baseline's; only a plug-in is imported to find them."""
+    if model in MODELS.own:
+        return CHANGED_DEFAULTS.get(model, {})
+    if model not in MODELS.names:  # a plug-in that is no longer installed
+        return {}
+    from thetarbm_cli.models import model_class
+
+    return differing(model_class(model).default_settings(), baseline_parameters(model))
 
 
 def differing(given: dict[str, Any], usual: dict[str, Any]) -> dict[str, Any]:

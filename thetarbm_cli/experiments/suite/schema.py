@@ -14,7 +14,6 @@ from pydantic_core import PydanticCustomError
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.runs.settings import (
     BASELINE,
-    CHANGED_DEFAULTS,
     DataSettings,
     Draws,
     Features,
@@ -26,6 +25,7 @@ from thetarbm_cli.experiments.runs.settings import (
     Scope,
     Sizes,
     SVMSettings,
+    changed_defaults,
     resolve,
 )
 from thetarbm_cli.experiments.suite_file import cell_name
@@ -115,7 +115,7 @@ class Cell:
             return False
         # A control has no settings of learning, whatever the profile says of them.
         learns = "epochs" in record.parameters
-        wanted = {**CHANGED_DEFAULTS.get(self.model, {}), **self.parameters}
+        wanted = {**changed_defaults(self.model), **self.parameters}
         found = {**BASELINE["parameters"], **record.parameters} if learns else record.parameters
         if not settings.parameters.keys() <= wanted.keys() or not all(
             found[name] == value if name in found else not learns for name, value in wanted.items()
