@@ -16,7 +16,7 @@ from tests.experiments.runs import PATIENCE_SECONDS, Command, files_in, record_o
 from tests.experiments.test_checkpoints import RUN, state_after
 from thetarbm_cli.backend import Backend
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
-from thetarbm_cli.experiments.runs.settings import ALGORITHM
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
@@ -62,7 +62,9 @@ def test_it_says_what_the_record_says_beside_the_published_numbers(
     sheet = thetarbm("show", run, "--json").json
     for field in ("run", "state", "error", "seed", "algorithm", "timings", "environment", "peak_memory_megabytes"):
         assert sheet[field] == record[field]
-    assert (sheet["model"], sheet["settings"]) == (model, record["settings"]["parameters"])
+    differing = RunSettings(**record["settings"]).differing_parameters
+    assert (sheet["model"], sheet["settings"]) == (model, differing)
+    assert not differing or differing == {"hidden": 40, "epochs": 3}
     assert sheet["data"]["test"] == record["data"]["test"]
     assert sheet["data"]["images"] == {"train": 300, "valid": 100, "test": 300}
     for curve in ("reconstruction_error", "mean_activation"):
@@ -118,11 +120,11 @@ def test_own_images_are_not_compared_with_the_paper(thetarbm: Command, results: 
 def test_settings_that_differ_are_shown(thetarbm: Command, results: Path, theta: str) -> None:
     assert section(thetarbm("show", theta).out, "settings") == ["hidden 40, epochs 3"]
     settings = record_of(results, theta)["settings"]
-    settings["parameters"] = {"hidden": 1, "standardise": False, "sparsity": None, "floor": 0.25, "tensor": "full"}
+    settings["parameters"] |= {"hidden": 1, "standardise": False, "sparsity": None, "floor": 0.25, "tensor": "full"}
     settings["perturbation"] = {"n": 4, "p": 0.4, "scope": "rbm"}
     rewrite(results, theta, {"settings": settings})
     assert " ".join(section(thetarbm("show", theta).out, "settings")) == (
-        "hidden 1, standardise no, sparsity none, floor 0.25, tensor full, "
+        "hidden 1, epochs 3, standardise no, sparsity none, floor 0.25, tensor full, "
         "perturbation.n 4, perturbation.p 0.4, perturbation.scope rbm"
     )
 

@@ -101,7 +101,13 @@ def test_divergence_is_said_in_one_sentence(name: str, digits: tuple[np.ndarray,
 @pytest.mark.parametrize("model_class", [RBM, TransformInvariantRBM, ThetaRBM])
 def test_the_monitor_has_the_last_good_state_when_training_diverges(model_class: type[RBM]) -> None:
     images = np.random.default_rng(0).random((200, 36), dtype=np.float32)
-    settings: dict[str, Any] = {"hidden": 20, "batch_size": 100, "learning_rate": 1.0, "sparsity": None, "weight_decay": 0}
+    settings: dict[str, Any] = {
+        "hidden": 20,
+        "batch_size": 100,
+        "learning_rate": 1.0,
+        "sparsity": None,
+        "weight_decay": 0,
+    }
     states: list[TrainingState] = []
 
     def monitor(state: TrainingState) -> None:

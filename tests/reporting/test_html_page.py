@@ -13,6 +13,7 @@ from tests.experiments.suites import metrics_of, record_for, save, write_suite
 from tests.reporting.numbers import CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
 from thetarbm_cli.experiments.runs.record import DataPart, EnvironmentPart
+from thetarbm_cli.experiments.runs.settings import CHANGED_DEFAULTS
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.followup import CallOptions, repeating
@@ -162,7 +163,7 @@ def test_runs_made_by_hand_the_date_and_the_revision_are_shown(tmp_path: Path) -
     cell = load_suite(suite).cells("paper")[0]
     made = record_for(cell, 7, test_error_percent=12.5, gamma_train=0.5, gamma_test=0.25)
     environment = EnvironmentPart(git={"revision": "abcdef0123456789", "dirty": False})
-    settings = made.settings.model_copy(update={"parameters": {"hidden": 77}})
+    settings = made.settings.model_copy(update={"parameters": {**CHANGED_DEFAULTS["rbm"], "hidden": 77}})
     update = {"settings": settings, "parameters": {**made.parameters, "hidden": 77}, "cells": [], "run": "rbm-by-hand"}
     save(tmp_path, record_for(cell).model_copy(update={"environment": environment}), made.model_copy(update=update))
     page = read(render_page(gather(tmp_path, suite, "paper"), [], "2026-01-31"))

@@ -392,7 +392,8 @@ def apply_update(model: EnergyModel, config: CDConfig, state: TrainingState, bat
     if config.sparsity is not None and config.sparsity_weight > 0:
         pull = config.sparsity_weight * (config.sparsity - batch.activation / count)
         if config.sparsity_form == "bias+weights":
-            pulls = pull * model.coupling.sparsity_slope(positive)
+            pulls = model.coupling.sparsity_slope(positive)
+            pulls *= pull
             positive += pulls
             pull = model.coupling.pull_on_bias_alone(pulls)
     model.backend.xp.negative(negative, out=negative)

@@ -64,7 +64,9 @@ class Coupling(ABC):
 
     def sparsity_slope(self, probabilities: Array) -> Array:
         """Derivative of a unit's activation by its pre-activation: h (1 - h)."""
-        return probabilities * (1 - probabilities)
+        slope = 1 - probabilities
+        slope *= probabilities
+        return slope
 
     def pull_on_bias_alone(self, pulls: Array) -> Array | float:
         """What the hidden biases get of the sparsity pulls (..., n, H) beyond what passes through each state."""
