@@ -28,7 +28,7 @@ class Sizes:
 
     images: int = 10_000
     hidden: int = 500
-    batch: int = 200
+    batch: int = 100
     rounds: int = 7
     fine_rotations: int = 72
     svm_epochs: int = 30

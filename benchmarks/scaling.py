@@ -15,8 +15,8 @@ from benchmarks.report import Payoff, Scaling, cores
 from benchmarks.timing import Job, compare, seconds_of, shares
 from thetarbm_cli.models import RBM, ThetaRBM
 
-BATCHES = (500, 1000)
-THREADED_BATCHES = (200, 500, 2000)
+BATCHES = (200, 500, 1000)
+THREADED_BATCHES = (100, 500, 2000)
 # Wide models need small steps; the time of an epoch does not depend on the rate.
 _SLOWLY: dict[str, Any] = {"learning_rate": 1e-4, "backend": "numpy"}
 
@@ -24,7 +24,7 @@ _SLOWLY: dict[str, Any] = {"learning_rate": 1e-4, "backend": "numpy"}
 def measure_scaling(images: Images, sizes: Sizes) -> Iterator[Scaling]:
     """Double each size thrice, the others at their middle values, in epochs of the tied θ-RBM."""
     count = len(images)
-    base = {"images": count // 4, "hidden": 250, "rotations": 9, "batch": 200}
+    base = {"images": count // 4, "hidden": 250, "rotations": 9, "batch": 100}
     axes = {
         "images": [count // 8 * factor for factor in (1, 2, 4, 8)],
         "hidden": [125, 250, 500, 1000],

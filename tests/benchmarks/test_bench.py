@@ -146,13 +146,13 @@ def test_everything_is_printed_and_written(bench: Any, clock: Any, tmp_path: Pat
         assert all(part["share"] > 0 for part in parts[:-1])
     exponents = {axis["axis"]: axis["exponent"] for axis in report["scaling"]}
     assert exponents == pytest.approx({"images": 0, "hidden": 2, "rotations": 0, "batch": 0}, abs=1e-6)
-    assert [payoff["memory"] for payoff in report["payoffs"]] == [1, 0.5]
+    assert [payoff["memory"] for payoff in report["payoffs"]] == [1, 1, 0.5]
     page = (tmp_path / "bench" / "bench.md").read_text(encoding="utf-8")
     for ratio in report["ratios"]:
         assert re.search(rf"^{re.escape(ratio['name'])} +{ratio['value']:.2f} ", done.stdout, re.M)
         assert f"| {ratio['name']} " in page
     assert re.search(r"^\| hidden +\| 2\.00 ", page, re.M)
-    for words in ("| matrix products ", "500 images instead of 200", report["machine"]["processor"]):
+    for words in ("| matrix products ", "200 images instead of 100", report["machine"]["processor"]):
         assert words in page
     assert (tmp_path / "bench" / "scaling.png").read_bytes().startswith(b"\x89PNG")
 
@@ -206,15 +206,16 @@ def test_changes_are_tried_as_far_as_the_images_reach(
     monkeypatch.setattr(scaling, "with_threads", lambda job, threads: limits.append(threads) or job)
     tried = list(scaling.measure_payoffs(mnist_rot.part("train")[0], Sizes(hidden=10, rounds=2, payoff_images=600)))
     assert [(payoff.change, payoff.setting) for payoff in tried] == [
-        ("batch", "500 images instead of 200"),
+        ("batch", "200 images instead of 100"),
+        ("batch", "500 images instead of 100"),
         ("float16", "600 images"),
-        ("threads", "2 instead of 1, batch 200, 10 hidden"),
+        ("threads", "2 instead of 1, batch 100, 10 hidden"),
         ("threads", "2 instead of 1, batch 500, 10 hidden"),
-        ("threads", "2 instead of 1, batch 200, 40 hidden"),
+        ("threads", "2 instead of 1, batch 100, 40 hidden"),
         ("threads", "2 instead of 1, batch 500, 40 hidden"),
     ]
     # By this clock every job takes a tick.
-    assert [payoff.speedup for payoff in tried] == [1.0] * 6
+    assert [payoff.speedup for payoff in tried] == [1.0] * 7
     assert limits == [1, 2] * 4
 
 
