@@ -100,9 +100,7 @@ def test_committed_records_are_enough(
     whole_clone: Path, thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(whole_clone)
-    # The images that the committed runs are on.
-    on = ("--source", "bilinear")
-    for arguments in (("perturb", *on), ("status", *on), ("run", *on), ("evaluate", "--all"), ("tables", "--check")):
+    for arguments in (("perturb",), ("status",), ("run",), ("evaluate", "--all"), ("tables", "--check")):
         outcome = thetarbm(*arguments, results=whole_clone / "results", data_dir=tmp_path / "empty")
         assert outcome.code == 0, outcome.err
     assert git(whole_clone, "status", "--porcelain") == ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from thetarbm_cli.followup import command_line
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.multiverse import Kinds, Readings, Universe
-    from thetarbm_cli.experiments.suite.schema import Cell, Suite
+    from thetarbm_cli.experiments.suite.schema import Suite
 
 # Records are packed after so many runs, and at the end.
 PACKED_EVERY = 40
@@ -172,36 +171,14 @@ def _claim_cells(row: list[str]) -> list[TableCell]:
 
 
 def _print_universe(readings: Readings, universe: Universe) -> int:
-    """Print the options of a universe, and the commands that train its models at the paper's size."""
+    """Print the options of a universe, and the commands that train its models."""
+    from thetarbm_cli.experiments.runs.loading import train_command
+
     default = readings.default.options
     for name, option in universe.options.items():
         mark = "" if option == default[name] else f"   (taken: {default[name]})"
         print_text(f"{name}: {option}{mark}\n    {readings.choices[name].options[option].why}", indent=4)
     click.echo("")
-    for taken, cell in zip(readings.cells(readings.default), readings.cells(universe), strict=True):
-        print_command(_train_command(taken, cell))
+    for cell in readings.cells(universe):
+        print_command(train_command(cell.settings()))
     return 0
-
-
-def _train_command(taken: Cell, cell: Cell) -> str:
-    """Build the command that trains a cell of a universe at the paper's size, from what the suite takes for it."""
-    sections: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "": (taken.parameters, cell.parameters),
-        "data.": (taken.data, cell.data),
-        "svm.": (taken.svm, cell.svm),
-        "perturbation.": (taken.perturbation or {}, cell.perturbation or {}),
-    }
-    changed = {
-        f"{section}{name}": value
-        for section, (before, after) in sections.items()
-        for name, value in after.items()
-        if section == "perturbation." or name not in before or before[name] != value or taken.at.get(name) == value
-    }
-    if cell.features != taken.features:
-        changed["features"] = cell.features
-    words = ["--model", cell.model]
-    words += ["--source", changed.pop("data.source")] if "data.source" in changed else []
-    words += ["--train-on", cell.data["train_on"]] if cell.data.get("train_on", "mnist-rot") != "mnist-rot" else []
-    for name, value in changed.items():
-        words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    return command_line("train", *words)

@@ -18,7 +18,7 @@ from thetarbm_cli import storage
 from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.record import RunRecord, Weights
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, Profile, differing, run_id, shipped_profiles
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, Profile, RunSettings, differing, run_id, shipped_profiles
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.followup import call_options, command_line
 
@@ -30,13 +30,23 @@ STDOUT = Path("-")
 
 
 def retrain_command(record: RunRecord) -> str:
-    """Build the command that makes a run again, under the same id.
+    """Build the command that makes a run again, under the same id."""
+    # The run is another one on another backend, so that it is named wherever a call would not take it by itself.
+    chosen = "--backend" in call_options().words or record.backend != _usual_backend()
+    backend = record.backend if chosen else None
+    return train_command(record.settings, record.parameters, "--seed", str(record.seed), backend=backend)
 
-    Counts of images that are a profile's are given by it: a profile takes as many images as there are, whereas a
-    count that is named must be there.
+
+def train_command(
+    settings: RunSettings, parameters: dict[str, Any] | None = None, *more: str, backend: str | None = None
+) -> str:
+    """Build the command that trains a model with these settings.
+
+    Its `parameters` are complete; they are found if they are not given. Counts of images that are a profile's are given
+    by it: a profile takes as many images as there are, whereas a count that is named must be there.
     """
-    settings = record.settings
-    words = ["--model", settings.model, "--seed", str(record.seed)]
+    parameters = settings.complete_parameters if parameters is None else parameters
+    words = ["--model", settings.model, *more]
     data = settings.data.model_dump(exclude_defaults=True)
     for name, option in (("train_on", "--train-on"), ("source", "--source")):
         if name in data:
@@ -46,20 +56,17 @@ def retrain_command(record: RunRecord) -> str:
     perturbation = settings.perturbation.named() if settings.perturbation else {}
     # What is as by default is left out of the settings, though the profile may say otherwise.
     data = {**{name: getattr(settings.data, name) for name in sizes}, **data}
-    by_profile = {name: record.parameters[name] for name in record.parameters.keys() & size.parameters.keys()}
-    parameters = {**settings.differing_parameters, **by_profile}
+    by_profile = {name: parameters[name] for name in parameters.keys() & size.parameters.keys()}
     assignments = {
         **{f"data.{name}": value for name, value in differing(data, sizes).items()},
-        **differing(parameters, size.parameters),
+        **differing({**settings.differing_parameters, **by_profile}, size.parameters),
         **{f"perturbation.{name}": value for name, value in perturbation.items()},
         **{f"svm.{name}": value for name, value in settings.svm.model_dump(exclude_defaults=True).items()},
         **settings.model_dump(include={"features"}, exclude_defaults=True),
     }
     for name, value in assignments.items():
         words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    # The run is another one on another backend, so that it is named wherever a call would not take it by itself.
-    chosen = "--backend" in call_options().words or record.backend != _usual_backend()
-    return command_line("train", *words, profile=profile, backend=record.backend if chosen else None)
+    return command_line("train", *words, profile=profile, backend=backend)
 
 
 def _usual_backend() -> str:
