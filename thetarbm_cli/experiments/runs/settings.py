@@ -141,9 +141,9 @@ BASELINE: dict[str, Any] = {
 }
 # Defaults of a model's signature that are no longer the baseline's, by model, for those who read records without
 # models; a test compares them with the signatures.
-_LEARNING = {"batch_size": 200, "sparsity_form": "bias+weights", "sparsity_weight": 3.0, "weight_decay": 0.0001}
+LEARNING = {"batch_size": 200, "sparsity_form": "bias+weights", "sparsity_weight": 3.0, "weight_decay": 0.0001}
 CHANGED_DEFAULTS: dict[str, dict[str, Any]] = dict.fromkeys(
-    ("rbm", "orbm", "augmented", "tirbm", "theta", "theta-local"), _LEARNING
+    ("rbm", "orbm", "augmented", "tirbm", "theta", "theta-local"), LEARNING
 )
 
 Scope = Literal["train", "rbm", "all"]

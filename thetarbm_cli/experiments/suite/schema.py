@@ -14,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.runs.settings import (
     BASELINE,
+    LEARNING,
     DataSettings,
     Draws,
     Features,
@@ -113,10 +114,13 @@ class Cell:
         settings = record.settings
         if settings.model != self.model or settings.features != self.features:
             return False
-        # A control has no settings of learning, whatever the profile says of them.
+        changed = changed_defaults(self.model)
+        wanted = {**changed, **self.parameters}
         learns = "epochs" in record.parameters
-        wanted = {**changed_defaults(self.model), **self.parameters}
         found = {**BASELINE["parameters"], **record.parameters} if learns else record.parameters
+        if self.model in MODELS.own and not changed:
+            # A control has no settings of learning, whatever the suite, or a record from before it lost them, says.
+            wanted = {name: value for name, value in wanted.items() if name not in LEARNING}
         if not settings.parameters.keys() <= wanted.keys() or not all(
             found[name] == value if name in found else not learns for name, value in wanted.items()
         ):
