@@ -375,7 +375,6 @@ def _is_shown(kind: TableKind, kinds: Sequence[TableKind], numbers: Numbers, *, 
         return False
     if any(not cell.on_request for cell in cells) or len(kinds) == 1:
         return bool(cells)
-    usual = {
-        record.run for cell in numbers.cells if not cell.on_request for record in numbers.records.get(cell.name, [])
-    }
-    return any(record.run not in usual for cell in cells for record in numbers.records.get(cell.name, []))
+    others = [cell for cell in numbers.cells if not cell.on_request or kind.name not in cell.tables]
+    shared = {record.run for cell in others for record in numbers.records.get(cell.name, [])}
+    return any(record.run not in shared for cell in cells for record in numbers.records.get(cell.name, []))
