@@ -53,7 +53,7 @@ test-browser: .venv/browser.stamp
 test-wheel:
 	$(PYTHON) scripts/check_wheel.py
 
-# The paper's tables from nothing: about half an hour a seed on two cores; interrupted, it goes on.
+# The paper's tables from nothing: about a quarter of an hour a seed on two cores; interrupted, it goes on.
 reproduce: .venv/demo.stamp
 	$(BIN)/thetarbm run --profile paper --seeds 3 -j 2 --keep-going
 	$(BIN)/thetarbm tables
