@@ -238,7 +238,7 @@ def left_out_peers(chosen: list[str]) -> list[str]:
 
 def peer_ratios(images: Images, sizes: Sizes, chosen: list[str], threads: int) -> Iterator[Ratio]:
     """Compare other libraries' epochs with ours, each with the same work in both."""
-    common: dict[str, Any] = {"batch_size": sizes.batch, "sparsity": None, "backend": "numpy"}
+    common: dict[str, Any] = {"batch_size": sizes.batch, "sparsity": None, "weight_decay": 0.0, "backend": "numpy"}
     bernoulli: dict[str, Any] = {"visible": "bernoulli", "visible_sampling": "sample"}
     for name in chosen:
         make, goal = PEERS[name]
