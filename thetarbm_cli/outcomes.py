@@ -152,7 +152,7 @@ TABLES = {
         ),
         TableKind(
             "draws",
-            "What the draw of the data is worth: Tables 1 and 2 on mnist-rot by its data seed, one seed of the models",
+            "What the draw of the data is worth: Tables 1 and 2 on mnist-rot by its data seed",
             "axis",
             (ERROR, GAMMA_TEST),
             axis="data_seed",

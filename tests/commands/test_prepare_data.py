@@ -29,7 +29,9 @@ def own_file(tmp_path: Path, **changes: Any) -> Path:
 
 
 def test_mnist_rot_is_as_the_paper_describes_it(thetarbm: Command, data_dir: Path) -> None:
-    rotated, upright = thetarbm("prepare-data", "--dataset", "all", "--json", data_dir=data_dir).json["datasets"]
+    made = thetarbm("prepare-data", "--dataset", "all", "--json", data_dir=data_dir).json["datasets"]
+    rotated, upright, optical = made
+    assert (optical["dataset"], optical["splits"]) == ("optdigits-rot", {"train": 1000, "valid": 197, "test": 600})
     assert (upright["dataset"], upright["source"]) == ("mnist", "shipped")
     assert (rotated["dataset"], rotated["source"], rotated["cached"]) == ("mnist-rot", "generated", True)
     assert Path(rotated["path"]).is_relative_to(data_dir)

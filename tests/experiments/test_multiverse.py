@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tests.experiments.suites import record_for, write_suite
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.multiverse import Readings, match, multiverse_store, pack_path
 from thetarbm_cli.experiments.runs.packing import read_pack
-from thetarbm_cli.experiments.runs.settings import CHANGED_DEFAULTS
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Suite
@@ -100,9 +98,7 @@ def test_the_default_universe_is_the_suite(shipped: Suite) -> None:
     for design in shipped.multiverse.designs:
         readings = Readings(shipped, design)
         for cell, laid in zip(readings.base, readings.cells(readings.default), strict=True):
-            # The experiments on Fashion-MNIST are of the universe `plain`.
-            taken = CHANGED_DEFAULTS.get(cell.model, {}) if design == "fashion" else {}
-            assert laid.settings() == replace(cell, parameters={**cell.parameters, **taken}).settings(), laid.name
+            assert laid.settings() == cell.settings(), laid.name
 
 
 def test_there_is_the_default_and_each_change_of_one_option(readings: Readings) -> None:

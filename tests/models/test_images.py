@@ -164,7 +164,16 @@ WRONG: dict[type[RBM], list[tuple[str, Any]]] = {
     OrientedRBM: [("turn", "around")],
     ThetaRBM: [("variance", "tracked"), ("tensor", "both"), ("initial", "x")],
     LocalThetaRBM: [
-        *[("field", 1), ("stride", 0), ("pooling", 0), ("contrast", -1.0), ("fields", 0), ("variance", "learned")],
+        *[
+            ("field", 1),
+            ("stride", 0),
+            ("pooling", 0),
+            ("pooling_width", -0.1),
+            ("power", 0.0),
+            ("contrast", -1.0),
+            ("fields", 0),
+            ("variance", "learned"),
+        ],
         *[("hypotheses", 0.0), ("hypotheses", 1.5), ("orientation_smoothing", -1.0)],
     ],
 }

@@ -33,8 +33,10 @@ def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientati
     standard = model._standardiser
     corners = list(range(0, model.size_ - model.field + 1, model.stride))
     edges = np.round(np.linspace(0, len(corners), model.pooling + 1)).astype(int)
+    side = len(corners) / model.pooling
+    cells = [(row, column) for row in range(model.pooling) for column in range(model.pooling)]
     sums = np.zeros((model.pooling, model.pooling, model.hidden))
-    counts = np.zeros((model.pooling, model.pooling, 1))
+    weights = np.zeros((model.pooling, model.pooling, 1))
     for i, top in enumerate(corners):
         for j, left in enumerate(corners):
             field = picture[top : top + model.field, left : left + model.field].ravel()
@@ -42,11 +44,17 @@ def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientati
                 field = (field - field.mean()) / np.sqrt(field.var() + model.contrast)
             if standard is not None:
                 field = (field - standard.mean_[0]) / standard.scale_[0]
-            drive = model.hidden_bias_ + model.weights_ @ field
-            cell = np.searchsorted(edges, i, side="right") - 1, np.searchsorted(edges, j, side="right") - 1
-            sums[cell] += 1 / (1 + np.exp(-drive.astype(np.float64)))
-            counts[cell] += 1
-    return np.asarray((sums / counts).reshape(-1))
+            active = 1 / (1 + np.exp(-(model.hidden_bias_ + model.weights_ @ field).astype(np.float64)))
+            for row, column in cells:
+                if model.pooling_width:
+                    off = np.hypot((i + 0.5) / side - (row + 0.5), (j + 0.5) / side - (column + 0.5))
+                    weight = np.exp(-(off**2) / (2 * model.pooling_width**2))
+                else:
+                    weight = edges[row] <= i < edges[row + 1] and edges[column] <= j < edges[column + 1]
+                sums[row, column] += weight * active
+                weights[row, column] += weight
+    features = ((sums / weights) ** model.power).reshape(-1)
+    return np.asarray(features / np.linalg.norm(features) if model.unit_length else features)
 
 
 @pytest.mark.parametrize(
@@ -58,6 +66,8 @@ def feature_by_loops(model: LocalThetaRBM, image: NDArray[np.float32], orientati
         {"floor": 0.2, "field": 5},
         {"pooling": 1},
         {"contrast": 0.05},
+        {"stride": 1, "pooling": 3, "pooling_width": 0.5, "power": 0.5},
+        {"pooling_width": 2.0, "power": 0.3, "unit_length": True},
     ],
     ids=str,
 )

@@ -13,10 +13,10 @@ from thetarbm_cli.reporting.frame import Numbers, collect
 
 SUITE = load_suite(shipped_path(), check_settings=False)
 ALL = SUITE.cells(in_tables=True)
-COMPARED = [cell for cell in ALL if cell.compares_data]
+COMPARED = [cell for cell in ALL if {"making", "draws"} & set(cell.tables)]
 CELLS = [cell for cell in ALL if cell.tested_on == "mnist-rot" and not cell.on_request]
 BEYOND = [cell for cell in ALL if {"choice", "beyond"} & set(cell.tables)]
-FASHION = [cell for cell in ALL if cell.tested_on == "fashion-rot"]
+FASHION = [cell for cell in ALL if "fashion" in cell.tables]
 MEASURES = ("test_error_percent", "gamma_train", "gamma_test")
 
 # What the numbers of a cell are, by the cell and the column.

@@ -196,6 +196,13 @@ def test_each_claim_depends_on_its_numbers(model: str, column: str, number: floa
     assert carried(choose)[claim] == verdict
 
 
+def test_one_sparsity_target_says_nothing_of_a_steady_gamma() -> None:
+    cells = [cell for cell in CELLS if cell.name == "theta/sparsity=0.3"]
+    (only,) = collect(cells, records(cells=cells))
+    found = {each.claim.name: each.verdict for each in evaluate_claims(only)}
+    assert found["steady-gamma"] == "no data"
+
+
 def test_a_gamma_that_moves_is_not_steady() -> None:
     def moving(cell: Cell, column: str) -> float | None:
         if cell.model == "theta" and column.startswith("gamma"):

@@ -225,6 +225,18 @@ def test_gamma_against_the_offset_closes_at_a_step_of_the_support_set(context: F
         assert values == pytest.approx([*expected, expected[0]])
 
 
+def test_years_show_published_errors_and_the_best_of_ours(context: FigureContext) -> None:
+    (axes,) = make("years", context).figure.axes
+    best = context.numbers.value(cell_of(context, "best"), "test_error_percent")
+    shown = {line.get_label(): line for line in axes.lines}
+    assert set(shown["ours"].get_ydata()) == {best.mean}
+    for family in ("RBM", "CNN", "SVM"):
+        published = [(each.year, each.test_error_percent) for each in context.suite.literature if each.family == family]
+        assert list(zip(*shown[family].get_data(), strict=True)) == published
+    named = " ".join(text.get_text() for text in axes.texts)
+    assert all(each.label in named for each in context.suite.literature)
+
+
 def test_floor_shows_error_and_gamma_of_every_value(context: FigureContext) -> None:
     errors, gammas = make("floor", context).figure.axes
     floors = [cell for cell in context.numbers.cells if cell.experiment == "ablation-floor"]

@@ -62,7 +62,7 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Prepare mnist-rot, mnist, fashion-rot or your own images.
+    """Prepare mnist-rot, mnist, fashion-rot, optdigits-rot or your own images.
 
     The data is made once and found again; a damaged file is made again. A preview picture is put next to it.
     """

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -128,13 +129,15 @@ def rotating_recipe(
     *,
     bilinear: bool = False,
     takes_archive: bool = False,
+    sizes: dict[int, int] | None = None,
 ) -> Recipe:
     """Give the recipe of rotated images in either way; the images are loaded only when the set is made."""
     method, generate = (BILINEAR_METHOD, generate_bilinear) if bilinear else (METHOD, generate_rotated)
+    make: Callable[..., Arrays] = generate if sizes is None else partial(generate, sizes=sizes)
     wanted = {"method": method}
 
     def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
-        return generate(*load(), request.seed, stream=stream, progress=progress), wanted
+        return make(*load(), request.seed, stream=stream, progress=progress), wanted
 
     return Recipe(wanted, build, takes_archive)
 

@@ -312,16 +312,17 @@ class TrainingSet:
 
         Products are in float64: float32 distances move dual coefficients by up to 0.04, as the solver then takes
         other steps. Each block is computed once, and all matrices lie in one buffer: use one before the next is asked
-        for.
+        for. One side of the products is held for all classes, the other for one class at a time.
         """
         scale = 1.0 if gamma is None else gamma
-        groups = self._groups()
-        lefts = [left_operand(group, self.centre, np.float64, self.backend) for group in groups]
-        rights = [right_operand(group, self.centre, np.float64, self.backend, scale=scale) for group in groups]
+        rights = [right_operand(group, self.centre, np.float64, self.backend, scale=scale) for group in self._groups()]
 
-        def block(i: int, j: int) -> Doubles:
-            values = negative_distances(lefts[i], rights[j], self.backend)
-            if i == j:
+        def left(number: int) -> Array:
+            return left_operand(self._group(number), self.centre, np.float64, self.backend)
+
+        def block(rows: Array, j: int, *, own: bool = False) -> Doubles:
+            values = negative_distances(rows, rights[j], self.backend)
+            if own:
                 self.backend.xp.fill_diagonal(values, 0.0)  # an image is at no distance from itself, not at 1e-15
             if gamma is not None:
                 self.backend.xp.exp(values, out=values)
@@ -330,16 +331,15 @@ class TrainingSet:
         sizes = [len(row) for row in self.rows]
         two_largest = sum(sorted(sizes)[-2:])
         buffer = np.empty(two_largest * two_largest)
-        own: dict[int, Doubles] = {}
+        own = [block(left(number), number, own=True) for number in range(len(sizes))]
         for i, j in class_pairs(len(sizes)):
-            for number in (i, j):
-                if number not in own:
-                    own[number] = block(number, number)
+            if j == i + 1:
+                rows = left(i)
             first, both = sizes[i], sizes[i] + sizes[j]
             matrix = buffer[: both * both].reshape(both, both)
             matrix[:first, :first] = own[i]
             matrix[first:, first:] = own[j]
-            matrix[:first, first:] = block(i, j)
+            matrix[:first, first:] = block(rows, j)
             matrix[first:, :first] = matrix[:first, first:].T
             yield i, j, matrix
 
@@ -349,9 +349,13 @@ class TrainingSet:
         rights = (right_operand(group, self.centre, np.float64, self.backend) for group in self._groups())
         return [self.backend.to_host(negative_distances(operand, right, self.backend)) for right in rights]
 
-    def _groups(self) -> list[Array]:
-        """Give the features of each class, on the device."""
-        return [self.features[self.backend.asarray(row)] for row in self.rows]
+    def _groups(self) -> Iterator[Array]:
+        """Give the features of one class after the other."""
+        return map(self._group, range(len(self.rows)))
+
+    def _group(self, number: int) -> Array:
+        """Give the features of a class, on the device."""
+        return self.features[self.backend.asarray(self.rows[number])]
 
 
 def _solve_pair(kernel: Doubles, first: int, C: float) -> tuple[Doubles, float]:

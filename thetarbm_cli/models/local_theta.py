@@ -40,6 +40,8 @@ _CONTRAST = 0.3
 class FieldGrid:
     """Square fields, `stride` pixels apart, of a square image; they are pooled into `pooling` cells along a side.
 
+    A cell weighs its own fields equally, or all fields by a Gaussian around its centre, `width` of a cell's side wide.
+
     Examples
     --------
     >>> FieldGrid(size=3, field=2, stride=1, pooling=1).places
@@ -53,6 +55,7 @@ class FieldGrid:
     field: int
     stride: int
     pooling: int
+    width: float = 0.0
 
     @property
     def side(self) -> int:
@@ -68,11 +71,17 @@ class FieldGrid:
 
     @cached_property
     def pool(self) -> NDArray[np.float32]:
-        """The mean over the fields of each cell, as a (pooling², side²) matrix; cells are as equal as can be."""
-        edges = np.round(np.linspace(0, self.side, self.pooling + 1)).astype(int)
-        along = np.zeros((self.pooling, self.side))
-        for cell, (start, stop) in enumerate(pairwise(edges)):
-            along[cell, start:stop] = 1 / (stop - start)
+        """The mean over the fields of each cell, as a (pooling², side²) matrix; sharp cells are as equal as can be."""
+        if self.width:
+            cell = self.side / self.pooling
+            centres = (np.arange(self.pooling) + 0.5) * cell - 0.5
+            along = np.exp(-0.5 * (np.subtract.outer(centres, np.arange(self.side)) / (self.width * cell)) ** 2)
+        else:
+            edges = np.round(np.linspace(0, self.side, self.pooling + 1)).astype(int)
+            along = np.zeros((self.pooling, self.side))
+            for row, (start, stop) in zip(along, pairwise(edges), strict=True):
+                row[start:stop] = 1
+        along /= along.sum(axis=1, keepdims=True)
         return np.kron(along, along).astype(np.float32)
 
     def folded(self, fields: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -112,6 +121,15 @@ class LocalThetaRBM(OrientedModel, RBM):
     field: int = parameter(default=8, least=2, about="Side of the square field that a filter sees.")
     stride: int = parameter(default=2, least=1, about="Pixels from one field to the next when features are taken.")
     pooling: int = parameter(default=4, least=1, about="Features are means over a grid of pooling × pooling cells.")
+    pooling_width: float = parameter(
+        default=0.0,
+        least=0,
+        about="Deviation of the Gaussian by which a cell weighs fields, in sides of a cell; at 0, sharp edges.",
+    )
+    power: float = parameter(
+        default=1.0, above=0, most=1, about="Exponent of the pooled activations; at 0.5, features are their roots."
+    )
+    unit_length: bool = parameter(default=False, about="Divide the features of an image by their length.")
     contrast: float = parameter(
         default=0.0,
         least=0,
@@ -122,7 +140,7 @@ class LocalThetaRBM(OrientedModel, RBM):
     )
 
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
-        """Features of images: mean p(h = 1 | field) over each cell, (n, pooling² · H) in [0, 1], cell by cell."""
+        """Features of images, (n, pooling² · H) in [0, 1], by cells: mean p(h = 1 | field) over each, to a power."""
         check_is_fitted(self, "weights_")
         images = self._check_images(X, reset=False)
         given = self._check_orientations(orientations, len(images))
@@ -140,7 +158,13 @@ class LocalThetaRBM(OrientedModel, RBM):
                     _pooled(backend, device[start : start + block], self.contrast, places, pool, weights, bias)
                     for start in range(0, len(device), block)
                 ]
-                result[rows] = backend.to_host(backend.xp.concatenate(parts))
+                pooled = backend.xp.concatenate(parts)
+                if self.power != 1:
+                    pooled **= backend.xp.float32(self.power)
+                if self.unit_length:
+                    # Activations are above 0, so that there is a length.
+                    pooled /= backend.xp.sqrt((pooled * pooled).sum(axis=1, keepdims=True))
+                result[rows] = backend.to_host(pooled)
         return result
 
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
@@ -249,7 +273,7 @@ class LocalThetaRBM(OrientedModel, RBM):
         return self._seen((lively if len(lively) else drawn)[: self.fields])
 
     def _grid(self) -> FieldGrid:
-        return FieldGrid(self.size_, self.field, self.stride, self.pooling)
+        return FieldGrid(self.size_, self.field, self.stride, self.pooling, self.pooling_width)
 
     def _folded(self, backend: Backend) -> tuple[Array, Array]:
         """Weights (field², H) and bias (H,) that take fields as they are: σ(b + W (x - m) / s) = σ(b' + W' x)."""

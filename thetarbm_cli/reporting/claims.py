@@ -293,8 +293,8 @@ def steady_gamma(measured: Measurements) -> Iterator[Comparison]:
     """The θ-RBM's γ the same at every sparsity."""
     for measure in GAMMAS:
         values = [measured.of("theta", measure, sparsity) for sparsity in measured.sparsities]
-        if not values:
-            return
+        if len(values) < 2:
+            return  # one target moves nothing
         low, high = min(values, key=_mean), max(values, key=_mean)
         spread = _mean(high) - _mean(low)
         words = f"from {measured.show(low)} to {measured.show(high)}, {spread:.4f} apart"

@@ -17,7 +17,7 @@ from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import ERROR, MEASURES, TABLES, TableKind, variants_of
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, TABLES, TableKind, variants_of
 from thetarbm_cli.reporting.claims import Verdict, evaluate_claims
 from thetarbm_cli.reporting.frame import MOST_NAMED, PAPERS_DATASET, Numbers, Source, Value, collect
 
@@ -132,7 +132,9 @@ class Table:
     def caption(self) -> str:
         """What is in the cells, and on which images."""
         brackets = ", in brackets the paper's value" if self.has_published else ""
-        images = self.source.images if self.kind.axis else self.source.described
+        # Where rows or columns have images of their own, none are those of the table.
+        compared = any(value.cell.compares_data for value in self.values)
+        images = self.source.images if compared else self.source.described
         return f"{self.spread}{brackets}; profile {self.profile}, {images}."
 
 
@@ -361,12 +363,17 @@ def assemble(
             for number, each in enumerate(found)
         },
         [(numbers, evaluate_claims(numbers, theory)) for numbers in papers],
-        [(numbers, evaluate_claims(numbers)) for numbers in others if numbers.records],
+        [(numbers, evaluate_claims(numbers)) for numbers in others if numbers.records and _has_claims(numbers)],
     )
 
 
+def _has_claims(numbers: Numbers) -> bool:
+    """Whether the suite has the model of the paper's claims on a data set."""
+    return any(cell.model == "theta" for cell in numbers.cells)
+
+
 def _is_shown(kind: TableKind, kinds: Sequence[TableKind], numbers: Numbers, *, beside: bool) -> bool:
-    """Whether a table has something to show: what is run on request needs records of its own, or to be asked for.
+    """Whether a table has something to show: what is run on request needs numbers of its own, or to be asked for.
 
     Images of a source `beside` the first need records in any case.
     """
@@ -375,6 +382,9 @@ def _is_shown(kind: TableKind, kinds: Sequence[TableKind], numbers: Numbers, *, 
         return False
     if any(not cell.on_request for cell in cells) or len(kinds) == 1:
         return bool(cells)
+    own = set(kind.measures) - {ERROR, GAMMA_TRAIN, GAMMA_TEST}
+    if any(numbers.value(cell, measure).mean is not None for cell in cells for measure in own):
+        return True
     others = [cell for cell in numbers.cells if not cell.on_request or kind.name not in cell.tables]
     shared = {record.run for cell in others for record in numbers.records.get(cell.name, [])}
     return any(record.run not in shared for cell in cells for record in numbers.records.get(cell.name, []))

@@ -101,8 +101,8 @@ CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def svm_bytes(images: int, units: int) -> int:
-    """About how much an SVM on features of so many images takes: them, and both sides of its products in float64."""
-    return images * units * (2 * FLOAT_BYTES + 2 * 2 * FLOAT_BYTES)
+    """About how much an SVM on features of so many images takes: them, and one side of its products in float64."""
+    return images * units * (2 * FLOAT_BYTES + 2 * FLOAT_BYTES)
 
 
 def machine_bytes() -> int:

@@ -200,6 +200,15 @@ class Paper(Part):
     year: int
 
 
+class Literature(Part):
+    """A test error on mnist-rot that was published elsewhere."""
+
+    label: str = Field(min_length=1)
+    year: int
+    test_error_percent: float = Field(gt=0, lt=100)
+    family: Literal["RBM", "CNN", "SVM"] = Field(description="Which kind of model learns from the images.")
+
+
 class DataPart(Sizes):
     """Which images runs see; what is not given is as in `defaults` and the profile."""
 
@@ -363,6 +372,7 @@ class Suite(Part):
     format: Literal[1]
     title: str
     paper: Paper | None = None
+    literature: list[Literature] = Field(default=[], description="Errors on mnist-rot published elsewhere.")
     assumptions: list[Assumption] = []
     defaults: Defaults = Defaults()
     profiles: dict[Name, Profile] = Field(min_length=1)

@@ -65,6 +65,9 @@ ABLATION_PANELS = (
     ("γ-score", ((GAMMA_TEST, TEST, "o", BLUE), (GAMMA_TRAIN, TRAIN, "^", SKY))),
 )
 ESTIMATOR = "orientation_"
+# The experiment of the best model, and how kinds of models are marked among published errors.
+BEST = "best"
+FAMILIES = {"RBM": ("D", BLUE), "CNN": ("s", VERMILION), "SVM": ("o", GREY)}
 
 
 def draw_learning_curves(context: FigureContext) -> Drawing:
@@ -423,6 +426,59 @@ def _luminance(colour: tuple[float, float, float]) -> float:
     """Compute the relative luminance of an sRGB colour, as the Web Content Accessibility Guidelines define it."""
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def draw_years(context: FigureContext) -> Drawing:
+    """Draw published errors over the years, and the best model's as a line."""
+    from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
+
+    cells = [cell for cell in context.numbers.in_table("beyond") if cell.experiment == BEST]
+    best = next((mean for cell in cells if (mean := context.numbers.value(cell, ERROR).mean) is not None), None)
+    if best is None or not context.suite.literature:
+        raise nothing_measured(context, cells, "the best θ-RBM of the table beyond")
+    years = [each.year for each in context.suite.literature]
+    first, last = min(years), max(years)
+    figure = new_figure(PAGE, 2.7)
+    axes = figure.subplots()
+    for family, (marker, colour) in FAMILIES.items():
+        published = [each for each in context.suite.literature if each.family == family]
+        errors = [each.test_error_percent for each in published]
+        axes.plot([each.year for each in published], errors, marker, color=colour, markersize=6, label=family)
+        for each in published:
+            # Away from what lies close below or above, the line too, and from the border.
+            near = [other.test_error_percent for other in context.suite.literature if other.year == each.year]
+            close = [error for error in (*near, best) if 0 < abs(np.log(error / each.test_error_percent)) < 0.2]
+            above = np.sign(each.test_error_percent - close[0]) if close else 0
+            late = 2 * each.year > first + last
+            axes.annotate(
+                f"{each.label} {each.test_error_percent:g}",
+                (each.year, each.test_error_percent),
+                xytext=(-6 if late else 6, 4 * above),
+                textcoords="offset points",
+                ha="right" if late else "left",
+                va="center",
+                fontsize=SMALL_TEXT,
+            )
+    axes.axhline(best, color=OURS, label="ours")
+    axes.annotate(
+        f"local θ-RBM, this project {best:.2f}",
+        (first, best),
+        xytext=(0, 4),
+        textcoords="offset points",
+        color=OURS,
+        fontsize=SMALL_TEXT,
+    )
+    axes.set_yscale("log")
+    axes.set_yticks([1, 2, 5, 10])
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(x=0.05)
+    axes.set_ylim(1, 15)
+    axes.set_xlabel("year of publication")
+    axes.set_ylabel("test error in % (log scale)")
+    legend_below(figure, [axes], list(FAMILIES))
+    return Drawing(figure, _unmeasured(context, cells, ERROR))
 
 
 def draw_floor(context: FigureContext) -> Drawing:
