@@ -41,7 +41,7 @@ FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 # Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
 # <!-- table: NAME --> a table, <!-- verdicts: all --> the claims with their verdicts, and <!-- multiverse: NAME -->
 # what the universes of a design say.
-BLOCK = re.compile(r"(<!-- (reading|table|verdicts|multiverse): ([a-z0-9-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (reading|table|verdicts|multiverse): ([a-z0-9_-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def pages(results: Path = ROOT / "results") -> dict[Path, str]:
