@@ -44,7 +44,7 @@ class Evidence:
         """Write what was measured on the reading of this name as Markdown; empty if no run of the suite could tell."""
         if name == "rotation-operator":
             return self._rotations()
-        if name == "data":
+        if name == "data" and len(self.numbers) == 1:
             return ""  # docs/mnist-rot.md compares the sources
         found = {numbers.source: text for numbers in self.numbers if (text := _about(name, numbers))}
         # A source with one line compares nothing where another has several.
