@@ -21,6 +21,9 @@ from thetarbm_cli.models.visible import sigmoid
 
 Images = NDArray[np.float32]
 
+# How models learned when the goals were set (the universe `plain`): no weight decay, a sparsity pull on biases alone.
+PLAIN: dict[str, Any] = {"sparsity_form": "bias", "sparsity_weight": 0.3, "weight_decay": 0.0}
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -59,7 +62,8 @@ class Sizes:
 
 def training_ratios(images: Images, sizes: Sizes) -> Iterator[Ratio]:
     """Compare epochs of the models with each other and with the limit."""
-    common: dict[str, Any] = {"batch_size": sizes.batch, "backend": "numpy"}
+    default: dict[str, Any] = {"batch_size": sizes.batch, "backend": "numpy"}
+    common = {**default, **PLAIN}
     rounds, few = sizes.rounds, max(2, sizes.rounds // 3)
     rbm = epoch_of(RBM(sizes.hidden, **common), images)
     limit = products_of(images, sizes.hidden, sizes.batch)
@@ -70,6 +74,12 @@ def training_ratios(images: Images, sizes: Sizes) -> Iterator[Ratio]:
         yield Ratio.compared(name, compare(tied, rbm, rounds), goal, at_most=True)
     full = epoch_of(ThetaRBM(sizes.hidden, tensor="full", **common), images)
     yield Ratio.compared("theta full epoch / RBM epoch, S = 9", compare(full, rbm, rounds), 5.2, at_most=True)
+    for name, model, plain in (
+        ("RBM", RBM(sizes.hidden, **default), rbm),
+        ("theta full", ThetaRBM(sizes.hidden, tensor="full", **default), full),
+    ):
+        times = compare(epoch_of(model, images), plain, rounds)
+        yield Ratio.compared(f"{name} epoch, decay and pull on weights / without", times, 1.2, at_most=True)
     literal = literal_epoch_of(ThetaRBM(sizes.hidden, tensor="full", **common), images)
     yield Ratio.compared("literal gradient rotation / theta full epoch", compare(literal, full, few), 4.0)
     pooled = epoch_of(TransformInvariantRBM(sizes.hidden, **common), images)
@@ -194,7 +204,7 @@ def epoch_parts(images: Images, sizes: Sizes) -> list[Part]:
         "increment added to the weights": each_batch(lambda: np.add(weights, increment, out=weights)),
         "images of the batch": batches_of(images, batch),
     }
-    whole = epoch_of(RBM(hidden, batch_size=batch, backend="numpy"), images)
+    whole = epoch_of(RBM(hidden, batch_size=batch, backend="numpy", **PLAIN), images)
     return Part.all_of("RBM epoch", shares(whole, parts, sizes.rounds))
 
 
