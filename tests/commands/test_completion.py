@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,11 +67,7 @@ def test_every_shell_is_answered(folder: Path, shell: str) -> None:
     assert complete(folder, "thetarbm evaluate theta-11bb theta-", shell) == ["theta-11aa", "theta-2222"]
     cell = ["0.3"] if shell == "bash" else ["theta/sparsity=0.3"]
     assert complete(folder, "thetarbm run theta/sparsity=0.3", shell) == cell
-    script = ask(folder, f"{shell}_source")
-    assert "_THETARBM_COMPLETE" in script
-    assert re.search(
-        {"bash": "complete .* thetarbm", "zsh": "#compdef thetarbm", "fish": "command thetarbm"}[shell], script
-    )
+    assert "_THETARBM_COMPLETE" in ask(folder, f"{shell}_source")
 
 
 def test_runs_are_those_of_the_results_folder(folder: Path, tmp_path: Path) -> None:
@@ -89,19 +84,18 @@ def test_experiments_complete_and_then_their_cells(folder: Path) -> None:
     suite = load_suite(shipped_path(), check_settings=False)
     names = [experiment.name for experiment in suite.experiments]
     tables = dict.fromkeys(table for experiment in suite.experiments for table in experiment.tables)
-    for command in ("run", "status"):
-        assert complete(folder, f"thetarbm {command} ") == [*names, "theory", *tables]
+    assert complete(folder, "thetarbm status ") == [*names, "theory", *tables]
     cells = [cell.name for cell in suite.cells() if cell.experiment == "perturbation"]
     assert complete(folder, "thetarbm run pert") == ["perturbation", *cells]
-    beginning = [name for name in (*names, *tables) if name.startswith("be")]
-    assert complete(folder, "thetarbm run be") == beginning
-    assert {"best", "beyond-paper", "beyond"} <= set(beginning)
     # Of one experiment that is the beginning of another, cells are asked for with the stroke.
     several = complete(folder, "thetarbm run theta")
     assert "theta" in several
     assert not any("/" in name for name in several)
     assert complete(folder, "thetarbm run theta/") == [f"theta/sparsity={target}" for target in ("0.3", "0.2", "0.1")]
     assert "theta" not in complete(folder, "thetarbm run theta thet")
+    path = write_suite(folder)
+    assert complete(folder, f"thetarbm run --suite {path} ") == ["rbm", "theta", "again", "theory", "1", "2"]
+    assert complete(folder, f"thetarbm run --suite {path} --profile ") == ["paper", "tiny"]
 
 
 def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
@@ -133,13 +127,7 @@ def test_choices_complete(folder: Path) -> None:
     assert ask(folder, "bash_complete", COMP_WORDS="thetarbm train --source my", COMP_CWORD="3") == "file,my\n"
 
 
-def test_names_of_another_suite(folder: Path) -> None:
-    path = write_suite(folder)
-    assert complete(folder, f"thetarbm run --suite {path} ") == ["rbm", "theta", "again", "theory", "1", "2"]
-    assert complete(folder, f"thetarbm run --suite {path} --profile ") == ["paper", "tiny"]
-
-
-@pytest.mark.parametrize("text", ["", "[]", "experiments: 3", "experiments: [{name: 3}]", "a: [", "\x00"])
+@pytest.mark.parametrize("text", ["", "experiments: [{name: 3}]", "a: ["])
 def test_broken_suite_completes_to_nothing(folder: Path, text: str) -> None:
     (folder / "experiments.yaml").write_text(text)
     assert complete(folder, "thetarbm run --profile ") == []

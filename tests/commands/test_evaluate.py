@@ -33,16 +33,13 @@ def test_numbers_are_those_of_the_records(thetarbm: Command, evaluated: Path) ->
         metrics = record_of(evaluated, row["run"])["metrics"]
         sparsity = None if "pixels" in row["model"] else 0.3  # A control learns nothing.
         assert (row["sparsity"], row["seed"], row["cached"]) == (sparsity, 0, True)
-        assert row["test_error_percent"] == metrics["svm"]["test_error_percent"]
         assert 0 < row["test_error_percent"] < 90
-        assert row["gamma_train"] == metrics["gamma"]["train"]["mean"]
-        assert row["gamma_test"] == metrics["gamma"]["test"]["mean"]
         assert row["dead_units"] == metrics["gamma"]["test"]["dead_units"]
-        if row["model"] == "orbm":
-            other = metrics["unaligned"]
-            assert row["test_error_percent_unaligned"] == other["svm"]["test_error_percent"]
-            assert row["gamma_train_unaligned"] == other["gamma"]["train"]["mean"]
-            assert row["gamma_test_unaligned"] == other["gamma"]["test"]["mean"]
+        for ending in ("", "_unaligned") if row["model"] == "orbm" else ("",):
+            of = metrics["unaligned"] if ending else metrics
+            assert row[f"test_error_percent{ending}"] == of["svm"]["test_error_percent"]
+            for role in ("train", "test"):
+                assert row[f"gamma_{role}{ending}"] == of["gamma"][role]["mean"]
 
 
 def test_all_of_nothing_is_said(thetarbm: Command, tmp_path: Path) -> None:
@@ -116,7 +113,6 @@ def test_grid_search_is_recorded_and_cached(
         ("--all theta", ["--all", "not both"]),
         ("theta nothing", ["no run 'nothing'"]),
         ("theta --offset 40", ["offset", "40.0°", "below 40°"]),
-        ("theta --offset far", ["--offset", "far"]),
         ("somewhere/else/theta-000000000000", ["somewhere/else", "--results"]),
     ],
 )
@@ -133,9 +129,8 @@ def test_wrong_usage_is_one_sentence_and_writes_nothing(
     [
         ({"state": "failed", "error": "training diverged in epoch 1"}, ["failed", "training diverged in epoch 1"]),
         ({"algorithm": ALGORITHM + 5}, [f"version {ALGORITHM + 5}", "train it again: thetarbm --data-dir"]),
-        ({"format": 0}, ["cannot be used", "train it again"]),
     ],
-    ids=["failed", "foreign algorithm", "foreign format"],
+    ids=["failed", "foreign algorithm"],
 )
 def test_run_that_cannot_be_measured_is_refused_before_any_other(
     thetarbm: Command, results: Path, theta: str, changes: dict[str, Any], words: list[str]
