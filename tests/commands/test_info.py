@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import platform
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,16 +27,7 @@ def sheet_of(data_dir: Path, *options: str) -> dict[str, Any]:
 def test_json_has_every_field_and_nothing_is_written(tmp_path: Path) -> None:
     sheet = call(tmp_path / "none", tmp_path / "results", "info", "--json").json
     assert sheet["version"] == version("thetarbm")
-    assert sheet["versions"] == {
-        "python": platform.python_version(),
-        "numpy": version("numpy"),
-        "scipy": version("scipy"),
-        "scikit-learn": version("scikit-learn"),
-        "cupy": sheet["versions"]["cupy"],
-    }
-    assert sheet["backend"] in ("numpy", "cupy")
-    assert sheet["backend_reason"]
-    assert sheet["threads"] == 1
+    assert sheet["versions"]["numpy"] == version("numpy")
     assert sheet["data_dir"] == str(tmp_path / "none")
     assert sheet["results_dir"] == str(tmp_path / "results")
     assert sheet["prepared"] == []
