@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -111,23 +109,3 @@ def test_text_outside_the_blocks_stays(build_docs: ModuleType) -> None:
         "<!-- table: c -->\n\ntable of c \\1\n\n<!-- end -->\nafter\n"
     )
     assert build_docs.filled(made, lambda kind, name: f"{kind} of {name} \\1") == made
-
-
-def test_check_finds_a_page_that_is_not_current(
-    build_docs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = Path(shutil.copy(DOCS / "cli.md", tmp_path / "cli.md"))
-    right = page.read_bytes()
-    wrong = right.replace(b"--seed", b"--sead")
-    page.write_bytes(wrong)
-    monkeypatch.setattr(build_docs, "pages", lambda: {page: right.decode()})
-    monkeypatch.setattr(sys, "argv", ["build_docs.py", "--check"])
-    assert build_docs.main() == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert str(page) in told.err
-    assert "make docs" in told.err
-    assert page.read_bytes() == wrong
-    monkeypatch.setattr(sys, "argv", ["build_docs.py"])
-    assert build_docs.main() == 0
-    assert page.read_bytes() == right
