@@ -17,7 +17,6 @@ from tests.experiments.suites import write_suite
 from thetarbm_cli.cli import COMMANDS, main, root
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
-from thetarbm_cli.reporting.figures import FIGURES
 
 RUNS = ("rbm-0a1b", "theta-11aa", "theta-11bb", "theta-2222")
 
@@ -72,7 +71,6 @@ def test_every_shell_is_answered(folder: Path, shell: str) -> None:
 
 def test_runs_are_those_of_the_results_folder(folder: Path, tmp_path: Path) -> None:
     assert complete(folder, "thetarbm show ") == list(RUNS)
-    assert complete(folder, "thetarbm features theta-1") == ["theta-11aa", "theta-11bb"]
     elsewhere, results = tmp_path / "elsewhere", str(folder / "results")
     elsewhere.mkdir()
     assert complete(elsewhere, "thetarbm show ") == []
@@ -103,7 +101,6 @@ def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
     assert complete(folder, "thetarbm run theta/sparsity=0.3 theta/sparsity=0.", "bash") == ["0.2", "0.1"]
     assert complete(folder, "thetarbm run perturbation/n=4,p=0.1", "bash") == ["0.1"]
     assert complete(folder, "thetarbm run --profile=q", "bash") == ["quick"]
-    assert complete(folder, "thetarbm run --profile=quick mnist-th", "bash") == ["mnist-theta"]
     # Where bash is told not to break at "=", it gets the whole word.
     whole = ask(folder, "bash_complete", COMP_WORDS="thetarbm run theta/sparsity=0.3", COMP_CWORD="2")
     assert whole == "plain,theta/sparsity=0.3\n"
@@ -111,18 +108,14 @@ def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
 
 def test_choices_complete(folder: Path) -> None:
     for line, answers in (
-        ("train --model ", ["rbm", "orbm", "tirbm", "theta", "theta-local", "augmented", "pixels", "aligned-pixels"]),
         ("train --model=th", ["--model=theta", "--model=theta-local"]),
-        ("train --preset r", ["reference"]),
         ("tables --table mn", ["mnist"]),
         ("run --profile ", ["paper", "best", "survey", "quick", "tiny"]),
         ("run --force mnist-th", ["mnist-theta"]),
-        ("figures ", list(FIGURES.names)),
         ("figures table-1 tab", ["table-2", "table-3"]),
         ("prepare-data --source ", ["generated", "bilinear", "official"]),
     ):
         assert complete(folder, f"thetarbm {line}") == answers
-    assert "--model" in complete(folder, "thetarbm train --")
     # A source that is no word is a file.
     assert ask(folder, "bash_complete", COMP_WORDS="thetarbm train --source my", COMP_CWORD="3") == "file,my\n"
 

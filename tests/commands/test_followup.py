@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import re
 import subprocess
@@ -12,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.runs import Command, Outcome, call, run_of
+from tests.experiments.runs import Command, Outcome, call
 from tests.experiments.suites import write_suite
-from thetarbm_cli.experiments.runs.store import RunStore
 
 SUITE = """\
 format: 1
@@ -139,24 +137,6 @@ def test_figures_name_what_they_lack(here: Command, folder: Path) -> None:
     assert refused.code == 1
     paste("thetarbm" + refused.err.rstrip().partition("thetarbm")[2].removesuffix(" makes them"), folder)
     assert here("figures", "filters-theta", *suite).code == 0
-
-
-def test_the_report_names_what_makes_its_cells_and_figures(here: Command, folder: Path) -> None:
-    suite = ("--profile", "mine", "--suite", str(write_suite(folder, SUITE)))
-    assert here("run", "rbm", *suite).code == 0
-    done = here("report", *suite)
-    page = html.unescape((folder / "results" / "report-mine.html").read_text(encoding="utf-8"))
-    commands = set(re.findall(r">(thetarbm [^<]*)<", page))
-    (again,) = (line for line in commands if " run rbm " in line)
-    store, run = RunStore(folder / "results"), run_of(folder / "results", "rbm")
-    before = store.require(run).timings
-    paste(again, folder)
-    assert store.require(run).timings != before
-    for line in makes_it(done.err):
-        paste(line, folder)
-    (line,) = (line for line in commands if " figures filters-theta " in line)
-    paste(line, folder)
-    assert (folder / "results" / "figures" / "filters-theta-mine.png").is_file()
 
 
 def test_a_download_that_fails_names_a_command_that_takes_the_archive(

@@ -118,6 +118,7 @@ def test_measures(thetarbm: Command, evaluated: Path, tmp_path: Path, monkeypatc
     for row in measured["runs"]:
         assert row.keys() & {*UNALIGNED, "grid_search"} == (set(UNALIGNED) if row["model"] == "orbm" else set())
     assert len(searched["runs"][0]["grid_search"]["grid"]) == 2
+    assert f"C = 10, γ = {searched['runs'][0]['grid_search']['gamma']:g}" in thetarbm("evaluate", runs[0]).out
     check("perturb", thetarbm("perturb", "--profile", "tiny", "--n", "1", "--p", "0.1", "--json").json)
     check("show", *(thetarbm("show", run, "--json").json for run in runs))
     check("list", thetarbm("list", "--json").json, thetarbm("list", "--where", "seed=9", "--json").json)

@@ -3,13 +3,12 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.experiments.runs import Command, parts_of, record_of, run_of, write_prepared
+from tests.experiments.runs import Command, record_of, run_of, write_prepared
 from thetarbm_cli.data.prepare import prepare, read_sidecar
 from thetarbm_cli.models import model_class
 
@@ -110,30 +109,6 @@ def test_wrong_settings_are_one_sentence_and_write_nothing(thetarbm: Command, tm
     assert not (tmp_path / "results").exists()
 
 
-@pytest.fixture
-def own_images(small_data: Path, tmp_path: Path) -> Path:
-    images, labels = parts_of(small_data)["train"]
-    path = tmp_path / "own.npz"
-    np.savez(path, images=images.reshape(-1, 28, 28)[:, 4:24, 4:24], labels=labels)
-    return path
-
-
-def test_own_images_are_known_by_their_content(thetarbm: Command, tmp_path: Path, own_images: Path) -> None:
-    def sheet(path: Path) -> dict[str, object]:
-        return thetarbm("train", "--model", "rbm", "--profile", "tiny", "--source", str(path), "--json").json
-
-    first = sheet(own_images)
-    record = record_of(tmp_path / "results", str(first["run"]))
-    assert (record["data"]["train"]["dataset"], record["settings"]["data"]["source"]) == ("own", str(own_images))
-    moved = tmp_path / "folder" / "other name.npz"
-    moved.parent.mkdir()
-    shutil.copy(own_images, moved)
-    assert sheet(moved)["run"] == first["run"]
-    with np.load(own_images) as archive:
-        np.savez(own_images, images=1 - archive["images"], labels=archive["labels"])
-    assert sheet(own_images)["run"] != first["run"]
-
-
 def test_train_on_another_data_set(thetarbm: Command, tmp_path: Path, small_data: Path) -> None:
     """Fashion-MNIST itself need not be here: a prepared file under the name of fashion-rot is what is loaded."""
     digits = prepare(small_data)
@@ -146,18 +121,3 @@ def test_train_on_another_data_set(thetarbm: Command, tmp_path: Path, small_data
     assert {role: each["dataset"] for role, each in data.items()} == {"train": "fashion-rot", "test": "fashion-rot"}
     for command in ("show", "evaluate"):
         assert thetarbm(command, sheet["run"], data_dir=tmp_path / "data").code == 0
-
-
-def test_missing_data_is_prepared_and_said_so(
-    thetarbm: Command, tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def prepares(data_dir: Path, *arguments: str, progress: Callable[[int, int], None], **options: object) -> object:
-        for step in (1, 2):
-            progress(step, 2)
-        return prepare(small_data, *arguments)
-
-    monkeypatch.setattr("thetarbm_cli.experiments.runs.images.prepare", prepares)
-    outcome = thetarbm("train", "--model", "rbm", "--profile", "tiny", data_dir=tmp_path / "empty")
-    assert outcome.code == 0
-    assert outcome.err.splitlines()[0] == "preparing the data"
-    assert outcome.err.count("preparing") == 1
