@@ -17,7 +17,7 @@ import pytest
 
 from tests.experiments.runs import PATIENCE_SECONDS, Outcome, call
 from thetarbm_cli import __version__
-from thetarbm_cli.cli import COMMANDS, main
+from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.commands.session import Session, pass_session
 
 
@@ -129,32 +129,22 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: 
     assert done.err.count("\n") == 1
 
 
-def test_global_options_have_variables_and_the_option_wins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def info(*options: str, after: bool = False) -> Any:
-        with pytest.raises(SystemExit):
-            main(["info", "--json", *options] if after else [*options, "info", "--json"])
-        return json.loads(capsys.readouterr().out)
+def test_global_options_have_variables_and_the_option_wins(tmp_path: Path) -> None:
+    def info(*words: str) -> list[Any]:
+        sheet = json.loads(thetarbm(*words, **variables).stdout)
+        return [sheet[name] for name in ("data_dir", "results_dir", "backend_reason", "threads")]
 
-    variables = {
-        "THETARBM_DATA_DIR": str(tmp_path / "data"),
-        "THETARBM_RESULTS": str(tmp_path / "results"),
-        "THETARBM_BACKEND": "numpy",
-        "THETARBM_THREADS": "2",
-    }
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    sheet = info()
-    assert sheet["data_dir"] == str(tmp_path / "data")
-    assert sheet["results_dir"] == str(tmp_path / "results")
-    assert (sheet["backend"], sheet["backend_reason"]) == ("numpy", "asked for")
-    assert sheet["threads"] == 2
-
-    other = str(tmp_path / "other")
-    sheet = info("--data-dir", other, "--threads", "1")
-    assert (sheet["data_dir"], sheet["threads"]) == (other, 1)
-    assert info(f"--data-dir={other}", "--quiet", "--threads", "1", after=True) == sheet
+    data, results, other = (str(tmp_path / name) for name in ("data", "results", "other"))
+    variables = {"THETARBM_DATA_DIR": data, "THETARBM_RESULTS": results, "THETARBM_THREADS": "2"}
+    variables["THETARBM_BACKEND"] = "numpy"
+    assert info("info", "--json") == [data, results, "asked for", 2]
+    assert info("--data-dir", other, "--threads", "1", "info", "--json") == [other, results, "asked for", 1]
+    assert info("info", "--json", f"--data-dir={other}", "--quiet", "--threads", "1") == [
+        other,
+        results,
+        "asked for",
+        1,
+    ]
 
 
 MESSAGES = """

@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.commands.terminals import in_terminal
 from tests.experiments.runs import MODELS, Command, call, files_in, run_of
 from thetarbm_cli.experiments.runs import packing
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -83,17 +81,6 @@ def test_wrong_words_are_refused_and_near_names_offered(thetarbm: Command, sever
     thetarbm("list", "--where", "sparsty=0.3", results=several).assert_refused("sparsity")
     thetarbm("list", "--sort", "eror", results=several).assert_refused("mean error?", "gamma_test")
     thetarbm("compare", run_of(several, "rbm"), run_of(several, "rbm"), results=several).assert_refused("two")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
-def test_a_terminal_is_told_once_what_all_runs_have(thetarbm: Command, several: Path) -> None:
-    lines = in_terminal("--results", str(several), "list", columns=200).lines
-    (shared,) = (line for line in lines if line.startswith("all that have a record: "))
-    assert "data.train=300" in shared
-    assert sum("data.train=300" in line for line in lines) == 1
-    assert any("sparsity=0.1" in line for line in lines if line != shared)
-    # A file or a pipe has whole lines.
-    assert thetarbm("list", results=several).out.count("data.train=300") == len(RunStore(several).identifiers())
 
 
 def test_compare_shows_only_what_differs(thetarbm: Command, several: Path) -> None:

@@ -77,15 +77,6 @@ def test_what_is_promised_is_always_there() -> None:
         assert set(names.split()) <= required, model
 
 
-def test_the_oriented_model_has_to_have_both_evaluations(thetarbm: Command, evaluated: Path) -> None:
-    sheet = thetarbm("evaluate", run_of(evaluated, "orbm"), "--json", results=evaluated).json
-    check("evaluate", sheet)
-    for name in UNALIGNED:
-        row = {key: value for key, value in sheet["runs"][0].items() if key != name}
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({"runs": [row]}, schema_of("evaluate"))
-
-
 def test_data_and_models(thetarbm: Command, trained: Path, small_data: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(small_data, data)

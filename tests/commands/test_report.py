@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shlex
 import webbrowser
 from pathlib import Path
 
@@ -67,22 +66,6 @@ def test_every_number_is_that_of_the_tables(thetarbm: Command, tmp_path: Path) -
         difference = None if published is None or mean is None else mean - published
         wanted = [mean, deviation, published, difference, row["seeds"]]
         assert found == [None if number is None else repr(number) for number in wanted]
-
-
-def test_commands_choose_the_cell_that_they_stand_beside(thetarbm: Command, tmp_path: Path) -> None:
-    suite = write_suite(tmp_path)
-    cell = load_suite(suite).cells("paper")[0]
-    numbers = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
-    save(tmp_path / "results", *(record_for(cell, seed, **numbers) for seed in (0, 1)))
-    assert thetarbm("report", "--suite", str(suite)).code == 0
-    rows = page_in(tmp_path / "results" / "report.html").one("section", id="reruns").one("tbody").all("tr")
-    assert len(rows) == 5
-    for row in (rows[0], rows[3]):
-        program, *words = shlex.split(row.one("code").text)
-        assert program == "thetarbm"
-        due = thetarbm(*words, "--dry-run", "--json", data_dir=tmp_path / "empty")
-        assert due.code == 3
-        assert [run["cell"] for run in due.json["runs"]] == [row.one("th").text] * 2
 
 
 def test_json_says_where_it_is_and_what_is_missing(thetarbm: Command, tmp_path: Path) -> None:

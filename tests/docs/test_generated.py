@@ -99,13 +99,3 @@ def test_numbers_come_from_the_records(build_docs: ModuleType, tmp_path: Path) -
     )
     # What is run on request may have no records.
     assert block("table", "fashion") == "No records yet: `thetarbm run fashion` makes them."
-
-
-def test_text_outside_the_blocks_stays(build_docs: ModuleType) -> None:
-    page = "before\n<!-- reading: a-b -->\nold\n<!-- end -->\nbetween\n<!-- table: c -->\n<!-- end -->\nafter\n"
-    made = build_docs.filled(page, lambda kind, name: f"{kind} of {name} \\1")
-    assert made == (
-        "before\n<!-- reading: a-b -->\n\nreading of a-b \\1\n\n<!-- end -->\nbetween\n"
-        "<!-- table: c -->\n\ntable of c \\1\n\n<!-- end -->\nafter\n"
-    )
-    assert build_docs.filled(made, lambda kind, name: f"{kind} of {name} \\1") == made
