@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import click
 import pytest
 
-from tests.experiments.runs import PATIENCE_SECONDS
 from tests.experiments.suites import write_suite
-from thetarbm_cli.cli import COMMANDS, main, root
+from thetarbm_cli.cli import COMMANDS, main
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 
@@ -127,32 +122,6 @@ def test_broken_suite_completes_to_nothing(folder: Path, text: str) -> None:
     assert complete(folder, "thetarbm run x") == []
 
 
-def test_a_process_answers_with_descriptions_and_without_importing_anything_heavy(folder: Path) -> None:
-    suite = load_suite(shipped_path(), check_settings=False)
-    heavy = ["numpy", "scipy", "sklearn", "skimage", "pandas", "pydantic", "platformdirs"]
-    script = f"""
-import sys
-from thetarbm_cli.cli import main
-try:
-    main()
-finally:
-    print("imported:", *sorted(set({heavy!r}) & set(sys.modules)), file=sys.stderr)
-"""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("THETARBM_")}
-    completion = {"COMP_WORDS": "thetarbm run --profile q", "COMP_CWORD": "q", "_THETARBM_COMPLETE": "fish_complete"}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=folder,
-        env={**clean, **completion},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    answer = f"plain,quick\t{suite.profiles['quick'].about}\n"
-    assert (done.returncode, done.stdout, done.stderr) == (0, answer, "imported:\n")
-
-
 def test_settings_complete_by_the_model_that_is_named_and_then_by_their_values(folder: Path) -> None:
     assert complete(folder, "thetarbm train --model theta --set tens") == ["tensor="]
     assert complete(folder, "thetarbm train --model rbm --set tens") == []
@@ -160,12 +129,3 @@ def test_settings_complete_by_the_model_that_is_named_and_then_by_their_values(f
     assert "data.train=" in complete(folder, "thetarbm train --set data.")
     assert complete(folder, "thetarbm list --where tens") == ["tensor="]
     assert complete(folder, "thetarbm train --set tensor=f", "bash") == ["full"]
-
-
-def test_every_argument_completes() -> None:
-    for name in COMMANDS:
-        command = root.get_command(click.Context(root), name)
-        assert command is not None
-        for argument in command.params:
-            if isinstance(argument, click.Argument):
-                assert argument._custom_shell_complete is not None, f"{name} {argument.name}"

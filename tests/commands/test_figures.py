@@ -29,7 +29,6 @@ experiments:
     grid: {n: [1], p: [0.1]}
     tables: ["3"]
 """
-OF_WEIGHTS = ("filters-theta", "filters", "reconstructions", "samples")
 
 
 @pytest.fixture
@@ -78,24 +77,6 @@ def test_the_paper_profile_has_plain_names(thetarbm: Command, tmp_path: Path) ->
     assert done.out == f"{tmp_path / 'results' / 'figures' / 'table-1.png'}\n"
     assert f"{tmp_path / 'results'} run orbm makes it\n" in done.err
     assert thetarbm("--quiet", "figures", "table-1").err == ""
-
-
-def test_without_weights_one_warning_names_the_figures_and_the_command(
-    thetarbm: Command, trained: Path, tmp_path: Path
-) -> None:
-    results = Path(shutil.copytree(trained, tmp_path / "results"))
-    for path in (results / "runs").glob("*/weights.npz"):
-        path.unlink()
-    done = thetarbm("figures", "--json", *TINY, data_dir=tmp_path / "empty")
-    assert done.code == 0
-    reasons = {each["name"]: each["reason"] for each in done.json["left_out"]}
-    assert set(OF_WEIGHTS) < set(reasons)
-    warnings = [line for line in done.err.splitlines() if "there are no weights" in line]
-    assert [line.split(": ")[2] for line in warnings] == ["filters-theta", "filters, reconstructions, samples"]
-    assert (
-        f"thetarbm --data-dir {tmp_path / 'empty'} --results {results} prepare-data makes it" in reasons["orientations"]
-    )
-    assert not (tmp_path / "empty").exists()
 
 
 def test_units_are_chosen(thetarbm: Command, results: Path) -> None:

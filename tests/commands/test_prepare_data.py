@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import functools
 import io
 import re
 from pathlib import Path
@@ -10,10 +9,8 @@ import numpy as np
 import pytest
 from skimage.io import imread
 
-from tests.data.archives import SMALL, write_folder
 from tests.experiments.runs import Command, files_in, finish, spawn
 from thetarbm_cli.data import prepare
-from thetarbm_cli.data.sources import official
 from thetarbm_cli.reporting.figures.images import preview
 
 
@@ -73,17 +70,6 @@ def test_it_is_described_and_made_once_until_it_is_damaged_or_forced(
 
 
 ROW = b" ".join([b"0.5"] * 784) + b" 3\n"
-
-
-def test_an_archive_of_other_contents_is_told_from_the_official_one(
-    thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(official, "read_official", functools.partial(official.read_official, sizes=SMALL))
-    folder = write_folder(tmp_path / "archive", ROW * 72, ROW * 90)
-    options = ("prepare-data", "--source", "official", "--archive", str(folder))
-    sentence = "its contents are not the official ones: train has 0 images of class 0, not 984"
-    assert sentence in thetarbm(*options, "--json", data_dir=tmp_path).json["archive"]
-    assert sentence in thetarbm(*options, data_dir=tmp_path).out
 
 
 def test_all_data_sets_have_no_file_of_one(thetarbm: Command, tmp_path: Path) -> None:
