@@ -1,9 +1,6 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
-
-import pytest
 
 from tests.experiments.runs import Command, files_in
 from tests.experiments.suites import save, write_suite
@@ -29,12 +26,6 @@ experiments:
     grid: {n: [1], p: [0.1]}
     tables: ["3"]
 """
-
-
-@pytest.fixture
-def results(evaluated: Path, tmp_path: Path) -> Path:
-    """A copy of the measured runs, where the command looks for them."""
-    return Path(shutil.copytree(evaluated, tmp_path / "results"))
 
 
 def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(thetarbm: Command, results: Path, tmp_path: Path) -> None:

@@ -75,11 +75,9 @@ def test_json_says_where_it_is_and_what_is_missing(thetarbm: Command, tmp_path: 
     save(tmp_path / "results", *(record_for(cell, seed, **numbers) for cell in cells for seed in (0, 1)))
     out = tmp_path / "elsewhere" / "page.html"
     told = thetarbm("report", "--suite", str(suite), "--out", str(out), "--json").json
-    assert set(told) == {"path", "bytes", "figures", "missing"}
     assert (told["path"], told["bytes"], told["figures"]) == (str(out), out.stat().st_size, ["dots"])
     # What is in no table is not missed.
     assert {gap["name"] for gap in told["missing"]} == {"theta/sparsity=0.3", "theta/sparsity=0.1", "lost"}
-    assert all(set(gap) == {"kind", "name", "source", "reason", "command"} for gap in told["missing"])
     assert not (tmp_path / "results" / "report.html").exists()
 
 

@@ -27,13 +27,6 @@ PUBLISHED = {
 
 
 @pytest.fixture
-def results(evaluated: Path, tmp_path: Path) -> Path:
-    """A copy of the measured runs, where the command looks for them."""
-    shutil.copytree(evaluated, tmp_path / "results")
-    return tmp_path / "results"
-
-
-@pytest.fixture
 def theta(results: Path) -> str:
     return run_of(results, "theta")
 
@@ -62,19 +55,16 @@ def test_it_says_what_the_record_says_beside_the_published_numbers(
     run = run_of(results, model)
     record = record_of(results, run)
     sheet = thetarbm("show", run, "--json").json
-    for field in ("run", "state", "error", "seed", "algorithm", "timings", "environment", "peak_memory_megabytes"):
+    for field in ("run", "state", "seed", "algorithm", "timings", "environment"):
         assert sheet[field] == record[field]
     differing = RunSettings(**record["settings"]).differing_parameters
     assert (sheet["model"], sheet["settings"]) == (model, differing)
     assert not differing or differing == {"hidden": 40, "epochs": 3}
-    assert sheet["data"]["test"] == record["data"]["test"]
     assert sheet["data"]["images"] == {"train": 300, "valid": 100, "test": 300}
     for curve in ("reconstruction_error", "mean_activation"):
         assert sheet["history"][curve] == [epoch[curve] for epoch in record["history"]]
     assert sheet["epochs"] == len(record["history"])
-    assert sheet["path"] == str(results / "runs" / run)
     assert {file["name"] for file in sheet["files"]} == {"run.json", "weights.npz"}
-    assert sheet["weights"] == "there"
     expected = {}
     for ending, part in (("", record["metrics"]), ("_unaligned", record["metrics"].get("unaligned"))):
         if part:
