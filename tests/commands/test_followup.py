@@ -92,6 +92,7 @@ def test_show_measures_and_trains(here: Command, folder: Path) -> None:
     trained = here("train", "--model", "theta", *TINY, "--json").json
     run, weights = trained["run"], Path(trained["weights"])
     sheet = here("show", run, "--json").json
+    assert "none yet" in here("show", run).out
     paste(sheet["evaluate_command"], folder)
     before = weights.read_bytes()
     weights.unlink()

@@ -112,6 +112,8 @@ def test_commands_fit_a_terminal(columns: int, evaluated: Path, data_dir: Path, 
     commands = "\n".join(shown["batch=500"].lines).partition("\nthetarbm train")[2].split("\n")
     assert all(line.endswith(" \\") for line, after in pairwise(commands) if after[0] == " ")
     assert all(run in CONTROL.sub("", shown["list"].raw) for run in runs)
+    # What all runs have is said once.
+    assert sum("data.train=300" in line for line in shown["list"].lines) == 1
 
 
 @on_unix
