@@ -11,8 +11,7 @@ import signal
 import sys
 import traceback
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from click.core import ParameterSource
@@ -77,11 +76,7 @@ class CommandGroup(click.Group):
             raise CommandError(error) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take global options also after the command, and parse."""
-        return super().parse_args(ctx, self._globals_first(ctx, args))
-
-    def _globals_first(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Move global options before the command; a value is the next word, or stands after ``=``."""
+        """Move global options before the command, and parse; a value is the next word, or stands after ``=``."""
         options = {name: each for each in self.params if isinstance(each, click.Option) for name in each.opts}
         before, after, words = [], [], list(args)
         while words:
@@ -99,7 +94,7 @@ class CommandGroup(click.Group):
                     raise click.BadOptionUsage(name, f"Option {name!r} requires an argument.", ctx)
                 before += words[:1]
                 del words[:1]
-        return before + after
+        return super().parse_args(ctx, before + after)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -199,10 +194,6 @@ class _StderrHandler(logging.Handler):
         print_message(f"warning: {message}" if record.levelno >= logging.WARNING else message)
 
 
-def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code; without arguments, show the help."""
     logger.handlers[:] = [_StderrHandler()]
@@ -212,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     # A cluster ends a job with SIGTERM: treat it as Ctrl-C, so that nothing is left half written.
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if COMPLETION_VARIABLE in os.environ:
         from thetarbm_cli.commands.completion import register_shells
 

@@ -30,8 +30,7 @@ class CallOptions:
     suite: Path | None = None
 
 
-NO_OPTIONS = CallOptions()
-_options: ContextVar[CallOptions] = ContextVar("options", default=NO_OPTIONS)
+_options: ContextVar[CallOptions] = ContextVar("options", default=CallOptions())  # noqa: B039  it is frozen
 
 
 def call_options() -> CallOptions:

@@ -54,19 +54,6 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Variant:
-    """A way to evaluate a model.
-
-    Attributes
-    ----------
-    suffix : ending of a measure's name in JSON outputs and CSV files
-    """
-
-    name: str
-    suffix: str
-
-
-@dataclass(frozen=True)
 class TableKind:
     """A table: its title, and how `reporting.tables` lays it out.
 
@@ -117,7 +104,8 @@ MEASURES = {
 
 DEFAULT, NOT_ALIGNED = "default", "not aligned"
 # The O-RBM is evaluated on images aligned by their orientations, as the paper says, and also on images as they are.
-VARIANTS = {variant.name: variant for variant in (Variant(DEFAULT, ""), Variant(NOT_ALIGNED, "_unaligned"))}
+# Each variant has an ending of a measure's name in JSON outputs and CSV files.
+VARIANTS = {DEFAULT: "", NOT_ALIGNED: "_unaligned"}
 
 TABLES = {
     table.name: table
@@ -170,7 +158,7 @@ TABLES = {
 
 def column_name(measure: str, variant: str = DEFAULT) -> str:
     """Name of a measure of a variant in JSON outputs and CSV files, as ``gamma_test_unaligned``."""
-    return measure + VARIANTS[variant].suffix
+    return measure + VARIANTS[variant]
 
 
 def variants_of(model: str) -> tuple[tuple[str, str], ...]:
@@ -182,7 +170,5 @@ def variants_of(model: str) -> tuple[tuple[str, str], ...]:
 
 def split_column(column: str) -> tuple[str, str]:
     """The measure and the variant that `column_name` made a name of."""
-    for variant in VARIANTS.values():
-        if variant.suffix and column.endswith(variant.suffix):
-            return column.removesuffix(variant.suffix), variant.name
-    return column, DEFAULT
+    measure = column.removesuffix(VARIANTS[NOT_ALIGNED])
+    return measure, DEFAULT if measure == column else NOT_ALIGNED

@@ -10,17 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from threadpoolctl import threadpool_info
 
 from benchmarks import epochs, scaling, timing
 from benchmarks.__main__ import main
 from benchmarks.epochs import Sizes
-from benchmarks.report import REST, Bench, Part, Payoff, Ratio, conclusions
+from benchmarks.report import Payoff, conclusions
 from thetarbm_cli.data.prepare import Prepared
-from thetarbm_cli.errors import InputError
 from thetarbm_cli.models import ThetaRBM
 
 ROOT = Path(__file__).parents[2]
@@ -81,23 +78,6 @@ def test_a_ratio_is_the_median_over_rounds_of_jobs_that_take_turns(clock: Any) -
     assert calls == ["job", "base"] * 2
 
 
-def test_parts_are_shares_of_the_whole_and_leave_the_rest(clock: Any) -> None:
-    def ticks(number: int) -> timing.Job:
-        return lambda: [next(clock) for _ in range(number - 1)]
-
-    parts = Part.all_of("job", timing.shares(ticks(16), {"small": ticks(2), "large": ticks(10)}, rounds=3))
-    assert [(part.name, part.share) for part in parts] == [("large", 0.625), ("small", 0.125), (REST, 0.25)]
-
-
-def test_a_goal_is_met_on_its_own_side_and_a_figure_has_its_two_times() -> None:
-    assert [Ratio.of("a", value, 1.25, at_most=True).met for value in (1.2, 1.3)] == [True, False]
-    assert [Ratio.of("b", value, 20.0).met for value in (21.0, 19.0)] == [True, False]
-    times = timing.Comparison(seconds=4.5, base_seconds=0.5, ratio=9.0)
-    assert Ratio.compared("a", times, 2.0).note == "4.5 s / 0.5 s"
-    nine = Ratio.compared("a", times, 1.25, at_most=True, parts=9, note="few")
-    assert (nine.value, nine.note) == (1.0, "4.5 s / (9 × 0.5 s), few")
-
-
 def test_the_literal_version_trains_the_same_model(mnist_rot: Prepared) -> None:
     """Random numbers differ, so weights do; but after eight epochs the reconstructions are alike."""
     images = mnist_rot.part("train")[0][:500]
@@ -126,19 +106,16 @@ def test_everything_is_printed_and_written(bench: Any, clock: Any, tmp_path: Pat
     log.write_text(json.dumps({"done": 32, "cached": 0, "failed": 0, "seconds": 900}))
     done = bench("--against", "sklearn", "--run-log", str(log), "--out", str(tmp_path / "bench"))
     assert done.exit_code == 0, done.output
+    assert "left out: torch" in done.stderr
     report = json.loads((tmp_path / "bench" / "bench.json").read_text(encoding="utf-8"))
     schema = json.loads((ROOT / "docs" / "schema" / "bench.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(report, schema, jsonschema.Draft202012Validator)
-    assert {"machine", "ratios", "scaling"} <= set(schema["required"])
-    assert {"name", "value", "goal", "met"} <= set(schema["$defs"]["Ratio"]["required"])
     by_name = {ratio["name"]: ratio for ratio in report["ratios"]}
     assert len(by_name) == 17
     assert all(ratio["value"] > 0 for ratio in report["ratios"])
     assert by_name["one-seed reproduction, 2 cores"]["value"] == 15
-    assert by_name["one-seed reproduction / its products"]["note"].startswith("15.0 min / ")
     # 15 s are the goal for 50,000 images.
     assert by_name["orientation of 50 images"]["goal"] == 0.015
-    assert "support vectors, 20 images" in by_name["SVC.predict / our prediction"]["note"]
     jobs = {of: [part for part in report["parts"] if part["of"] == of] for of in PROFILED}
     assert [len(parts) for parts in jobs.values()] == [6, 8, 7, 5]
     for parts in jobs.values():
@@ -151,27 +128,10 @@ def test_everything_is_printed_and_written(bench: Any, clock: Any, tmp_path: Pat
     for ratio in report["ratios"]:
         assert re.search(rf"^{re.escape(ratio['name'])} +{ratio['value']:.2f} ", done.stdout, re.M)
         assert f"| {ratio['name']} " in page
-    assert re.search(r"^\| hidden +\| 2\.00 ", page, re.M)
-    for words in ("| matrix products ", "200 images instead of 100", report["machine"]["processor"]):
-        assert words in page
+        assert ratio["met"] == (
+            ratio["value"] <= ratio["goal"] if ratio["at_most"] else ratio["value"] >= ratio["goal"]
+        )
     assert (tmp_path / "bench" / "scaling.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_json_is_one_object_and_what_is_not_there_is_left_out_by_name(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def measured(*given: Any) -> Bench:
-        left_out, quiet = given[5], given[7]
-        assert quiet
-        nothing: dict[str, Any] = {name: [] for name in ("ratios", "parts", "scaling", "payoffs", "conclusions")}
-        return Bench(machine={}, sizes={}, left_out=left_out, **nothing)
-
-    monkeypatch.setattr("benchmarks.__main__._measure", measured)
-    done = bench("--against", "sklearn", "--json")
-    report = json.loads(done.stdout)
-    assert any(re.match(r"one-seed reproduction \(0 of \d+ runs", what) for what in report["left_out"])
-    assert [what for what in report["left_out"] if what.startswith("torch")]
-    assert all(f"left out: {what}" in done.stderr for what in report["left_out"])
 
 
 def test_wrong_options_are_refused_before_anything_is_measured(
@@ -183,9 +143,7 @@ def test_wrong_options_are_refused_before_anything_is_measured(
         assert done.exit_code == 2
         assert name in done.stderr
     monkeypatch.setattr(epochs, "_installed", lambda name: name != "torch")
-    assert epochs.left_out_peers(["sklearn"]) == ["torch (not installed)", "learnergy"]
-    with pytest.raises(InputError, match="torch"):
-        epochs.choose_peers("torch")
+    assert bench("--against", "torch").exit_code == 2
 
 
 def test_epochs_of_every_size_are_measured_with_their_memory(mnist_rot: Prepared) -> None:
@@ -195,39 +153,6 @@ def test_epochs_of_every_size_are_measured_with_their_memory(mnist_rot: Prepared
     assert min(smaller[0], larger[0]) > 0
     # Weights, their increments and the random start: the memory grows with them.
     assert larger[1] - smaller[1] > 500 * 784 * 4 * 2 / 2**20
-
-
-def test_changes_are_tried_as_far_as_the_images_reach(
-    mnist_rot: Prepared, clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scaling, "cores", lambda: 2)
-    limits = []
-    # Two threads on small products can be slow beyond measure where others use the machine.
-    monkeypatch.setattr(scaling, "with_threads", lambda job, threads: limits.append(threads) or job)
-    tried = list(scaling.measure_payoffs(mnist_rot.part("train")[0], Sizes(hidden=10, rounds=2, payoff_images=600)))
-    assert [(payoff.change, payoff.setting) for payoff in tried] == [
-        ("batch", "200 images instead of 100"),
-        ("batch", "500 images instead of 100"),
-        ("float16", "600 images"),
-        ("threads", "2 instead of 1, batch 100, 10 hidden"),
-        ("threads", "2 instead of 1, batch 500, 10 hidden"),
-        ("threads", "2 instead of 1, batch 100, 40 hidden"),
-        ("threads", "2 instead of 1, batch 500, 40 hidden"),
-    ]
-    # By this clock every job takes a tick.
-    assert [payoff.speedup for payoff in tried] == [1.0] * 7
-    assert limits == [1, 2] * 4
-
-
-def test_a_job_runs_under_its_number_of_threads_and_leaves_the_number_as_it_was() -> None:
-    def threads() -> list[int]:
-        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-    np.zeros((2, 2)) @ np.zeros((2, 2))
-    before, during = threads(), []
-    scaling.with_threads(lambda: during.extend(threads()), 2)()
-    assert during == [2] * len(before)
-    assert threads() == before
 
 
 def test_conclusions_say_where_a_change_begins_to_pay() -> None:

@@ -35,6 +35,16 @@ def runs_in(tmp_path: Path) -> list[str]:
 
 
 def test_stale_runs_go_and_others_stay(thetarbm: Command, tmp_path: Path, suite: str) -> None:
+    before = runs_in(tmp_path)
+    dry = thetarbm("clean", "--suite", suite, "--dry-run", "--json").json
+    assert (dry["removed"], dry["bytes"]) == ([], 0)
+    assert [row["run"] for row in dry["would_remove"]] == ["rbm-stale", "theta-ancient"]
+    assert dry["would_free_bytes"] > 0
+    assert re.search(r"^2 would be removed, \d+\.\d MB$", thetarbm("clean", "--suite", suite, "-n").out, re.MULTILINE)
+    with RunStore(tmp_path / "results").locked("rbm-stale"), RunStore(tmp_path / "results").locked("theta-ancient"):
+        # Runs that are worked on stay.
+        assert thetarbm("clean", "--suite", suite, "--yes").code == 0
+    assert runs_in(tmp_path) == before
     done = thetarbm("clean", "--suite", suite, "--yes")
     assert done.code == 0
     assert "rbm-stale: made for rbm/sparsity=0.3@tiny with settings that the suite no longer has" in done.out
@@ -50,12 +60,10 @@ def test_runs_of_other_suites_stay_and_those_that_name_none(thetarbm: Command, t
         ("theta-ancient", {"file": "suite.yaml", "title": "another"}),
     ):
         rewrite(tmp_path / "results", run, {"suite": other})
-    before = runs_in(tmp_path)
     assert thetarbm("clean", "--suite", suite, "--yes").out == "nothing to remove\n"
     for run in ("rbm-stale", "theta-ancient"):
         rewrite(tmp_path / "results", run, {"suite": None})
     assert thetarbm("clean", "--suite", suite, "--yes").out == "nothing to remove\n"
-    assert runs_in(tmp_path) == before
 
 
 def test_runs_say_for_which_suite_they_were_made(thetarbm: Command, tmp_path: Path) -> None:
@@ -67,18 +75,6 @@ def test_runs_say_for_which_suite_they_were_made(thetarbm: Command, tmp_path: Pa
     write_suite(tmp_path, SMALL.replace("epochs: 3", "epochs: 4"))
     assert thetarbm("clean", "--suite", path, "--yes").out.endswith(" MB\n")
     assert runs_in(tmp_path) == []
-
-
-def test_a_dry_run_says_what_would_go_and_how_much(thetarbm: Command, tmp_path: Path, suite: str) -> None:
-    before = runs_in(tmp_path)
-    done = thetarbm("clean", "--suite", suite, "--dry-run")
-    assert done.code == 0
-    assert re.search(r"^2 would be removed, \d+\.\d MB$", done.out, re.MULTILINE)
-    sheet = thetarbm("clean", "--suite", suite, "--dry-run", "--json").json
-    assert (sheet["removed"], sheet["bytes"]) == ([], 0)
-    assert [row["run"] for row in sheet["would_remove"]] == ["rbm-stale", "theta-ancient"]
-    assert sheet["would_free_bytes"] > 0
-    assert runs_in(tmp_path) == before
 
 
 def test_no_means_no(thetarbm: Command, tmp_path: Path, suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,9 +93,3 @@ def test_weights_go_when_asked_for_and_records_stay(thetarbm: Command, tmp_path:
     assert {row["run"] for row in done.json["removed"]} == {"rbm-stale", "theta-ancient", "rbm-good"}
     assert runs_in(tmp_path) == ["rbm-by-hand", "rbm-good"]
     assert not RunStore(tmp_path / "results").weights_path("rbm-good").exists()
-
-
-def test_a_run_that_is_worked_on_stays(thetarbm: Command, tmp_path: Path, suite: str) -> None:
-    with RunStore(tmp_path / "results").locked("rbm-stale"):
-        assert thetarbm("clean", "--suite", suite, "--yes").code == 0
-    assert "rbm-stale" in runs_in(tmp_path)

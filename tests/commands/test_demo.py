@@ -64,7 +64,7 @@ def test_the_demo_ends_in_numbers_of_every_model_a_figure_and_a_report(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script stands in for the driver")
-@pytest.mark.parametrize(("version", "extra"), [("12.4", "12"), ("13.0", "13"), ("11.8", None), (None, None)])
+@pytest.mark.parametrize(("version", "extra"), [("12.4", "12"), ("20.1", "13"), ("11.8", None), (None, None)])
 def test_the_extra_is_that_of_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None, extra: str | None
 ) -> None:

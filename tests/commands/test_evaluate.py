@@ -3,14 +3,12 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
-from thetarbm_cli.experiments.runs import evaluation as measuring
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, SVMSettings
+from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunStore
 
 
@@ -33,20 +31,16 @@ def test_numbers_are_those_of_the_records(thetarbm: Command, evaluated: Path) ->
         metrics = record_of(evaluated, row["run"])["metrics"]
         sparsity = None if "pixels" in row["model"] else 0.3  # A control learns nothing.
         assert (row["sparsity"], row["seed"], row["cached"]) == (sparsity, 0, True)
-        assert row["test_error_percent"] == metrics["svm"]["test_error_percent"]
         assert 0 < row["test_error_percent"] < 90
-        assert row["gamma_train"] == metrics["gamma"]["train"]["mean"]
-        assert row["gamma_test"] == metrics["gamma"]["test"]["mean"]
         assert row["dead_units"] == metrics["gamma"]["test"]["dead_units"]
-        if row["model"] == "orbm":
-            other = metrics["unaligned"]
-            assert row["test_error_percent_unaligned"] == other["svm"]["test_error_percent"]
-            assert row["gamma_train_unaligned"] == other["gamma"]["train"]["mean"]
-            assert row["gamma_test_unaligned"] == other["gamma"]["test"]["mean"]
+        for ending in ("", "_unaligned") if row["model"] == "orbm" else ("",):
+            of = metrics["unaligned"] if ending else metrics
+            assert row[f"test_error_percent{ending}"] == of["svm"]["test_error_percent"]
+            for role in ("train", "test"):
+                assert row[f"gamma_{role}{ending}"] == of["gamma"][role]["mean"]
 
 
 def test_all_of_nothing_is_said(thetarbm: Command, tmp_path: Path) -> None:
-    thetarbm("evaluate", "--all", "--json").assert_refused(str(tmp_path / "results"), "does not exist", "train")
     (tmp_path / "results" / "runs").mkdir(parents=True)
     thetarbm("evaluate", "--all", "--json").assert_refused(str(tmp_path / "results"), "no finished run", "train")
 
@@ -94,21 +88,6 @@ def test_people_read_a_table(thetarbm: Command, evaluated: Path) -> None:
     assert re.search(r"^  \d+ dead units are left out of γ$", pixels, re.MULTILINE)
 
 
-def test_grid_search_is_recorded_and_cached(
-    thetarbm: Command, results: Path, theta: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert SVMSettings().C in measuring.GRID_PENALTIES
-    assert SVMSettings().gamma in measuring.GRID_WIDTHS
-    monkeypatch.setattr(measuring, "GRID_PENALTIES", (1.0, 30.0))
-    monkeypatch.setattr(measuring, "GRID_WIDTHS", (0.02, 0.08))
-    row = thetarbm("evaluate", theta, "--grid-search", "--json").json["runs"][0]
-    found = record_of(results, theta)["metrics"]["grid_search"]
-    assert row["grid_search"] == found
-    assert [(point["C"], point["gamma"]) for point in found["grid"]] == [(1, 0.02), (1, 0.08), (30, 0.02), (30, 0.08)]
-    assert thetarbm("evaluate", theta, "--grid-search", "--json").json["runs"][0]["cached"] is True
-    assert f"C = {found['C']:g}, γ = {found['gamma']:g}" in thetarbm("evaluate", theta).out
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -116,7 +95,6 @@ def test_grid_search_is_recorded_and_cached(
         ("--all theta", ["--all", "not both"]),
         ("theta nothing", ["no run 'nothing'"]),
         ("theta --offset 40", ["offset", "40.0°", "below 40°"]),
-        ("theta --offset far", ["--offset", "far"]),
         ("somewhere/else/theta-000000000000", ["somewhere/else", "--results"]),
     ],
 )
@@ -128,27 +106,13 @@ def test_wrong_usage_is_one_sentence_and_writes_nothing(
     assert files_in(results) == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"state": "failed", "error": "training diverged in epoch 1"}, ["failed", "training diverged in epoch 1"]),
-        ({"algorithm": ALGORITHM + 5}, [f"version {ALGORITHM + 5}", "train it again: thetarbm --data-dir"]),
-        ({"format": 0}, ["cannot be used", "train it again"]),
-    ],
-    ids=["failed", "foreign algorithm", "foreign format"],
-)
-def test_run_that_cannot_be_measured_is_refused_before_any_other(
-    thetarbm: Command, results: Path, theta: str, changes: dict[str, Any], words: list[str]
+def test_runs_that_failed_and_other_data_are_refused_before_any_other_is_measured(
+    thetarbm: Command, results: Path, theta: str, data_dir: Path
 ) -> None:
-    rewrite(results, theta, changes)
-    before = files_in(results)
-    thetarbm("evaluate", "rbm", theta, "--json").assert_refused(theta, *words)
-    assert files_in(results) == before
-
-
-def test_other_data_is_refused(thetarbm: Command, results: Path, theta: str, data_dir: Path) -> None:
-    before = files_in(results)
     thetarbm("evaluate", theta, data_dir=data_dir).assert_refused("checksum", theta, code=1)
+    rewrite(results, theta, {"state": "failed", "error": "training diverged in epoch 1"})
+    before = files_in(results)
+    thetarbm("evaluate", "rbm", theta, "--json").assert_refused(theta, "failed", "training diverged in epoch 1")
     assert files_in(results) == before
 
 
@@ -168,8 +132,6 @@ def test_other_measures_of_invariance_are_asked_for_by_an_option(thetarbm: Comma
     (row,) = thetarbm("evaluate", theta, "--invariance", "--json").json["runs"]
     assert row["cached"] is False
     assert row["more"].keys() == {"goodfellow_test", "zou_test", "dosovitskiy_test", "rotated_error_percent"}
-    assert 0 <= row["more"]["zou_test"] <= 2
-    assert 0 <= row["more"]["dosovitskiy_test"] <= 1
     # Later calls print what is there, without being asked.
     assert thetarbm("evaluate", theta, "--json").json["runs"] == [{**row, "cached": True}]
     assert f"{row['more']['zou_test']:.4f}" in thetarbm("evaluate", theta).out

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-import pytest
-
-from tests.experiments.runs import Command, files_in, run_of
+from tests.experiments.runs import Command, files_in
 from tests.experiments.suites import save, write_suite
 from tests.reporting.figured import records
 from tests.reporting.numbers import SUITE
@@ -29,13 +26,6 @@ experiments:
     grid: {n: [1], p: [0.1]}
     tables: ["3"]
 """
-OF_WEIGHTS = ("filters-theta", "filters", "reconstructions", "samples")
-
-
-@pytest.fixture
-def results(evaluated: Path, tmp_path: Path) -> Path:
-    """A copy of the measured runs, where the command looks for them."""
-    return Path(shutil.copytree(evaluated, tmp_path / "results"))
 
 
 def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(thetarbm: Command, results: Path, tmp_path: Path) -> None:
@@ -47,7 +37,6 @@ def test_all_that_can_be_drawn_is_drawn_and_the_rest_told(thetarbm: Command, res
     paths = [results / "figures" / f"{name}-tiny.png" for name in FIGURES.names if name not in left_out]
     assert done.out.splitlines() == [str(path) for path in paths]
     assert {path.name for path in (results / "figures").iterdir()} == {path.name for path in paths}
-    assert max(path.stat().st_size for path in paths) < 300_000
     warnings = [line for line in done.err.splitlines() if line.startswith("warning: left out: ")]
     assert ", ".join(line.split(": ")[2] for line in warnings) == ", ".join(left_out)
     assert f"run perturbed --profile tiny --suite {suite} makes it" in warnings[0]
@@ -81,35 +70,6 @@ def test_the_paper_profile_has_plain_names(thetarbm: Command, tmp_path: Path) ->
     assert thetarbm("--quiet", "figures", "table-1").err == ""
 
 
-def test_a_named_figure_that_cannot_be_drawn_is_an_error_and_nothing_is_written(
-    thetarbm: Command, results: Path
-) -> None:
-    run = run_of(results, "theta")
-    (results / "runs" / run / "weights.npz").unlink()
-    before = files_in(results)
-    refused = thetarbm("figures", "table-1", "filters-theta", *TINY)
-    refused.assert_refused("cannot draw filters-theta", run, " train --model theta --seed 0", code=1)
-    assert files_in(results) == before
-
-
-def test_without_weights_one_warning_names_the_figures_and_the_command(
-    thetarbm: Command, trained: Path, tmp_path: Path
-) -> None:
-    results = Path(shutil.copytree(trained, tmp_path / "results"))
-    for path in (results / "runs").glob("*/weights.npz"):
-        path.unlink()
-    done = thetarbm("figures", "--json", *TINY, data_dir=tmp_path / "empty")
-    assert done.code == 0
-    reasons = {each["name"]: each["reason"] for each in done.json["left_out"]}
-    assert set(OF_WEIGHTS) < set(reasons)
-    warnings = [line for line in done.err.splitlines() if "there are no weights" in line]
-    assert [line.split(": ")[2] for line in warnings] == ["filters-theta", "filters, reconstructions, samples"]
-    assert (
-        f"thetarbm --data-dir {tmp_path / 'empty'} --results {results} prepare-data makes it" in reasons["orientations"]
-    )
-    assert not (tmp_path / "empty").exists()
-
-
 def test_units_are_chosen(thetarbm: Command, results: Path) -> None:
     assert thetarbm("figures", "filters-theta", *TINY, "--units", "1,30", "--format", "svg").code == 0
     assert "<!-- unit 30 -->" in (results / "figures" / "filters-theta-tiny.svg").read_text()
@@ -120,7 +80,6 @@ def test_wrong_input_is_one_sentence_and_writes_nothing(thetarbm: Command, resul
     thetarbm("figures", "table-1", "table-9", *TINY).assert_refused("'table-9'", "did you mean table-")
     thetarbm("figures", *TINY, "--units", "1,40").assert_refused("no hidden unit 40", "0 to 39")
     thetarbm("figures", *TINY, "--units", "1,x").assert_refused("--units", "'1,x'")
-    thetarbm("figures", "--profile", "huge").assert_refused("'huge'", "quick, tiny")
     refused = thetarbm("figures", "table-1", *TINY, "--source", "official")
     refused.assert_refused(" run rbm orbm tirbm theta", "--profile tiny --source official", code=1)
     assert files_in(results) == before

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import re
 import subprocess
@@ -12,10 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.runs import Command, Outcome, call, rewrite, run_of
+from tests.experiments.runs import Command, Outcome, call
 from tests.experiments.suites import write_suite
-from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunStore
 
 SUITE = """\
 format: 1
@@ -58,7 +55,7 @@ def words_of(line: str) -> list[str]:
     return words
 
 
-def paste(line: str, folder: Path, code: int = 0) -> str:
+def paste(line: str, folder: Path) -> str:
     """Carry out a line in another folder than it was printed in; what it wrote."""
     elsewhere = folder.parent / "elsewhere"
     elsewhere.mkdir(exist_ok=True)
@@ -66,7 +63,7 @@ def paste(line: str, folder: Path, code: int = 0) -> str:
         patch.chdir(elsewhere)
         # The folders that the line names win over these.
         done = call(elsewhere / "data", elsewhere / "results", *words_of(line))
-    assert done.code == code, (line, done.err)
+    assert done.code == 0, (line, done.err)
     assert list(elsewhere.iterdir()) == []
     return done.out + done.err
 
@@ -95,6 +92,7 @@ def test_show_measures_and_trains(here: Command, folder: Path) -> None:
     trained = here("train", "--model", "theta", *TINY, "--json").json
     run, weights = trained["run"], Path(trained["weights"])
     sheet = here("show", run, "--json").json
+    assert "none yet" in here("show", run).out
     paste(sheet["evaluate_command"], folder)
     before = weights.read_bytes()
     weights.unlink()
@@ -103,11 +101,6 @@ def test_show_measures_and_trains(here: Command, folder: Path) -> None:
     assert refused.err.rstrip().partition("train it again: ")[2] == sheet["train_command"]
     paste(sheet["train_command"], folder)
     assert weights.read_bytes() == before
-    for changes in ({"algorithm": ALGORITHM + 1}, {"seed": 5}):
-        rewrite(folder / "results", run, changes)
-        refused = here("evaluate", run)
-        refused.assert_refused("train it again: ")
-        paste(refused.err.rstrip().partition("train it again: ")[2] + " --json", folder)
 
 
 def test_tables_name_what_makes_their_cells(here: Command, folder: Path) -> None:
@@ -123,10 +116,7 @@ def test_tables_name_what_makes_their_cells(here: Command, folder: Path) -> None
     (line,) = re.findall(r"; (thetarbm .*) writes it$", wrong.err, re.MULTILINE)
     paste(line, folder)
     assert here("tables", "--check", *suite).code == 0
-
-
-def test_tables_of_a_user_s_file_name_it_by_its_path(here: Command, folder: Path) -> None:
-    suite = ("--profile", "mine", "--suite", str(write_suite(folder, SUITE)))
+    # A user's file is named by its path.
     images = np.random.default_rng(0).integers(0, 256, (200, 8, 8), dtype=np.uint8)
     np.savez(folder / "own images.npz", images=images, labels=np.arange(200) % 2)
     assert here("run", "rbm", *suite, "--source", str(folder / "own images.npz")).code == 0
@@ -148,41 +138,3 @@ def test_figures_name_what_they_lack(here: Command, folder: Path) -> None:
     assert refused.code == 1
     paste("thetarbm" + refused.err.rstrip().partition("thetarbm")[2].removesuffix(" makes them"), folder)
     assert here("figures", "filters-theta", *suite).code == 0
-
-
-def test_figures_name_what_prepares_the_images(folder: Path) -> None:
-    options = ("--backend", "numpy", "--threads", "2")
-    refused = call(folder / "data", folder / "results", *options, "figures", "orientations")
-    (line,) = makes_it(refused.err)
-    folders = ["--data-dir", str(folder / "data"), "--results", str(folder / "results")]
-    assert words_of(line) == [*folders, *options, "prepare-data"]
-
-
-def test_the_report_names_what_makes_its_cells_and_figures(here: Command, folder: Path) -> None:
-    suite = ("--profile", "mine", "--suite", str(write_suite(folder, SUITE)))
-    assert here("run", "rbm", *suite).code == 0
-    done = here("report", *suite)
-    page = html.unescape((folder / "results" / "report-mine.html").read_text(encoding="utf-8"))
-    commands = set(re.findall(r">(thetarbm [^<]*)<", page))
-    (again,) = (line for line in commands if " run rbm " in line)
-    before = RunStore(folder / "results").load(run_of(folder / "results", "rbm"))
-    paste(again, folder)
-    after = RunStore(folder / "results").load(run_of(folder / "results", "rbm"))
-    assert before is not None
-    assert after is not None
-    assert before.timings != after.timings
-    for line in makes_it(done.err):
-        paste(line, folder)
-    (line,) = (line for line in commands if " figures filters-theta " in line)
-    paste(line, folder)
-    assert (folder / "results" / "figures" / "filters-theta-mine.png").is_file()
-
-
-def test_a_download_that_fails_names_a_command_that_takes_the_archive(
-    here: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("thetarbm_cli.data.sources.official.URL", "http://127.0.0.1:9/archive.zip")
-    refused = here("train", "--model", "rbm", *TINY, "--source", "official")
-    refused.assert_refused("cannot be downloaded", code=1)
-    (line,) = re.findall(r"(thetarbm .*--archive) FILE", refused.err)
-    assert "missing.zip is missing" in paste(f"{line} missing.zip", folder, code=2)

@@ -1,7 +1,8 @@
-"""Commands that only read records start without the libraries that models need."""
+"""Calls start without the libraries that they do not need: help, completion, and commands that only read records."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,33 +12,55 @@ import pytest
 from tests.experiments.runs import PATIENCE_SECONDS
 from tests.experiments.suites import save
 from tests.reporting.numbers import records
+from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.experiments.suite_file import shipped_path
+
+SCRIPT = """
+import sys
+from thetarbm_cli.cli import main
+try:
+    main()
+finally:
+    print("imported:", *sorted(set({unwanted!r}) & set(sys.modules)), file=sys.stderr)
+"""
+
+
+def run_without(unwanted: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Call the command line in a process of its own, which must not import some modules."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("THETARBM_")}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(unwanted=unwanted.split()), *words],
+        env={**clean, "PYTHONIOENCODING": "utf-8", **variables},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.stderr.splitlines()[-1] == "imported:"
+    return done
+
+
+def test_help_and_completion_need_click_alone() -> None:
+    heavy = "numpy scipy sklearn pandas pydantic platformdirs threadpoolctl rich"
+    assert run_without(heavy, "--help").returncode == 0
+    completion = {"COMP_WORDS": "thetarbm run --profile q", "COMP_CWORD": "q", "_THETARBM_COMPLETE": "fish_complete"}
+    about = load_suite(shipped_path(), check_settings=False).profiles["quick"].about
+    assert run_without(heavy, **completion).stdout == f"plain,quick\t{about}\n"
 
 
 @pytest.mark.parametrize(
     ("command", "unwanted", "code"),
     [
-        ("tables", {"sklearn", "skimage", "thetarbm_cli.models"}, 0),
-        ("show", {"sklearn", "scipy", "skimage", "pandas", "thetarbm_cli.models"}, 0),
-        ("list", {"sklearn", "scipy", "pandas"}, 0),
-        ("status", {"sklearn", "skimage", "pandas", "thetarbm_cli.models"}, 3),
+        ("tables", "sklearn skimage thetarbm_cli.models", 0),
+        ("show", "sklearn scipy skimage pandas thetarbm_cli.models", 0),
+        ("list", "sklearn scipy pandas", 0),
+        ("status", "sklearn skimage pandas thetarbm_cli.models", 3),
     ],
 )
 def test_records_are_read_without_the_libraries_of_models(
-    tmp_path: Path, command: str, unwanted: set[str], code: int
+    tmp_path: Path, command: str, unwanted: str, code: int
 ) -> None:
     made = records(seeds=1)
     save(tmp_path, *made)
     words = ["--results", str(tmp_path), command, *([made[0].run] if command == "show" else [])]
-    script = f"""
-import sys
-from thetarbm_cli.cli import main
-try:
-    main({words!r})
-finally:
-    print("imported:", *sorted({unwanted!r} & set(sys.modules)))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, encoding="utf-8", timeout=PATIENCE_SECONDS, check=False
-    )
-    assert done.returncode == code
-    assert done.stdout.splitlines()[-1] == "imported:"
+    assert run_without(unwanted, *words).returncode == code

@@ -1,3 +1,5 @@
+"""What people see on a terminal: nothing wider than it, colour where it means something, one line where it is piped."""
+
 from __future__ import annotations
 
 import io
@@ -12,10 +14,13 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.commands.terminals import CONTROL, in_terminal
-from tests.experiments.runs import call
+from tests.experiments.runs import call, run_of
 from tests.experiments.suites import record_for, save, write_suite
 from thetarbm_cli.commands import terminal
+from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
+
+on_unix = pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
 
 words = st.text("abγθ,=/ ", min_size=1, max_size=60).filter(str.strip)
 numbers = st.floats(0, 1000).map(lambda value: f"{value:.4f} ± 0.0001\n(0.9000)")
@@ -34,18 +39,18 @@ class Tty(io.StringIO):
 
 
 # A table that is exactly as wide as the terminal.
-@example((["=", "=", "="], [["===a", "0.0000 ± 0.0001\n(0.9000)", "100.0000 ± 0.0001\n(0.9000)"]]), 40)
-@given(tables(), st.sampled_from([40, 80, 200]))
+@example((["=", "=", "="], [["===a", "0.0000 ± 0.0001\n(0.9000)", "100.0000 ± 0.0001\n(0.9000)"]]), 40, False)
+@given(tables(), st.sampled_from([40, 80, 200]), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_a_table_is_never_wider_than_the_terminal_and_loses_nothing(
-    table: tuple[list[str], list[list[str]]], width: int
+    table: tuple[list[str], list[list[str]]], width: int, last_below: bool
 ) -> None:
     headings, rows = table
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLUMNS", str(width))
         patch.setenv("TERM", "xterm")
         patch.setattr(sys, "stdout", Tty())
-        terminal.print_table(headings, rows)
+        terminal.print_table(headings, rows, last_below=last_below)
         text = CONTROL.sub("", sys.stdout.getvalue())
     assert all(cell_len(line) <= width for line in text.splitlines())
     shown = re.sub(r"\s", "", text)
@@ -54,27 +59,14 @@ def test_a_table_is_never_wider_than_the_terminal_and_loses_nothing(
             assert all(shown.count(letter) >= cell.count(letter) for letter in set(re.sub(r"\s", "", cell)))
 
 
-def test_numbers_stay_whole_and_break_only_where_they_may() -> None:
-    row = ["O-RBM, not aligned", *["10.15 ± 0.05\n(8.9)"] * 4]
-    widths = terminal.fit_widths(["", "a", "b", "c", "d"], [row], 70)
-    assert widths is not None
-    assert sum(widths) + 4 * terminal.GAP <= 70
-    assert {line for width in widths[1:] for line in terminal.wrap(row[1], width)} <= {
-        "10.15 ± 0.05 (8.9)",
-        "10.15 ± 0.05",
-        "(8.9)",
-    }
-    assert terminal.fit_widths(["", "a", "b", "c", "d"], [row], 40) is None
-
-
 @pytest.mark.parametrize(
     ("text", "whole"),
     [
         ("it holds in 2 of 19 (3 to 31 %) of them", "31 %)"),
         ("errors of up to n = 4 leave it", "n = 4"),
         ("mean 10.15 ± 0.05 over seeds", "10.15 ± 0.05"),
-        ("it took 37.0 s and 805 MB", "805 MB"),
         ("classes  0: 958  1: 1131  2: 960", "1: 1131"),
+        ("30 of 45\n(52 to 79 %)", "(52 to 79 %)"),
     ],
 )
 def test_a_number_keeps_its_unit_its_name_and_its_spread(text: str, whole: str) -> None:
@@ -85,25 +77,6 @@ def test_a_number_keeps_its_unit_its_name_and_its_spread(text: str, whole: str) 
         assert " ".join(lines).split() == text.split()
 
 
-def test_a_bracket_stays_in_one_piece_where_a_break_is_given() -> None:
-    row = ["some claim of many words", "30 of 45\n(52 to 79 %)"]
-    widths = terminal.fit_widths(["claim", "share"], [row], 32)
-    assert widths is not None
-    assert terminal.wrap(row[1], widths[1]) == ["30 of 45", "(52 to 79 %)"]
-
-
-def test_a_long_text_of_the_last_column_may_stand_below_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    monkeypatch.setattr(sys, "stdout", out := Tty())
-    settings = " ".join(f"setting{number}={number}" for number in range(6))
-    terminal.print_table(["run", "settings"], [["a-1", settings], ["b-2", "short=1"]], last_below=True)
-    lines = [line.rstrip() for line in CONTROL.sub("", out.getvalue()).splitlines()]
-    assert lines[1] == "a-1"
-    assert " ".join(lines[2:-1]).split() == settings.split()
-    assert all(line.startswith("    ") and len(line) <= 40 for line in lines[2:-1])
-    assert lines[-1].split() == ["b-2", "short=1"]
-
-
 def test_markdown_marks_the_best_and_keeps_strokes() -> None:
     text = terminal.to_markdown(["model", "error"], [["a|b", ("1.5\n(2.0)", "best")], ["c", "12.0"]])
     assert text.splitlines()[1].endswith("-:|")
@@ -111,50 +84,54 @@ def test_markdown_marks_the_best_and_keeps_strokes() -> None:
     assert "**1.5 (2.0)**" in text
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
+@on_unix
 @pytest.mark.parametrize("columns", [80, 40])
-def test_status_fits_a_terminal_and_has_colour_unless_told(columns: int, tmp_path: Path) -> None:
+def test_commands_fit_a_terminal(columns: int, evaluated: Path, data_dir: Path, tmp_path: Path) -> None:
+    runs = RunStore(evaluated).identifiers()
+    here = ["--results", str(evaluated), "--data-dir", str(data_dir)]
+    shown = {}
+    for call_words in (
+        ["--quiet", "tables", "--out", str(tmp_path)],
+        ["multiverse"],
+        ["multiverse", "--universe", "batch=500"],
+        [*here, "list"],
+        [*here, "compare", *runs[:2]],
+        [*here, "show", run_of(evaluated, "orbm")],
+        [*here, "prepare-data"],
+    ):
+        seen = in_terminal(*call_words, columns=columns)
+        assert seen.code == 0
+        # A path or checksum is left to the terminal, which copies it in one piece.
+        copied = (str(evaluated), str(data_dir), "sha256 ")
+        assert max(cell_len(line) for line in seen.lines if not any(each in line for each in copied)) <= columns
+        shown[call_words[-1]] = seen
+    assert not any(line.strip().startswith("%") for line in shown["multiverse"].lines)
+    # The best of a column, and a verdict.
+    assert {"\x1b[1;32m", "\x1b[1;31m"} <= set(re.findall("\x1b\\[[0-9;]+m", shown[str(tmp_path)].raw))
+    assert "|" not in shown[str(tmp_path)].raw
+    commands = "\n".join(shown["batch=500"].lines).partition("\nthetarbm train")[2].split("\n")
+    assert all(line.endswith(" \\") for line, after in pairwise(commands) if after[0] == " ")
+    assert all(run in CONTROL.sub("", shown["list"].raw) for run in runs)
+    # What all runs have is said once.
+    assert sum("data.train=300" in line for line in shown["list"].lines) == 1
+
+
+@on_unix
+def test_states_have_colour_unless_it_is_not_wanted(tmp_path: Path) -> None:
     suite = write_suite(tmp_path)
     cell = load_suite(suite).cells("paper")[0]
     numbers = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
     save(tmp_path / "results", *(record_for(cell, seed, **numbers) for seed in (0, 1)))
     words = ("status", "--suite", str(suite), "--results", str(tmp_path / "results"), "--data-dir", str(tmp_path))
-    seen = in_terminal(*words, columns=columns)
+    seen = in_terminal(*words)
     assert seen.code == 3
-    assert max(map(cell_len, seen.lines)) <= columns
     assert re.search("\x1b\\[32mdone", seen.raw)
     assert re.search("\x1b\\[33mmissing", seen.raw)
-    assert "m" not in re.findall(r"\x1b\[[\d;?]*(\w)", in_terminal(*words, columns=columns, NO_COLOR="1").raw)
+    assert "m" not in re.findall(r"\x1b\[[\d;?]*(\w)", in_terminal(*words, NO_COLOR="1").raw)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
-@pytest.mark.parametrize("columns", [80, 40])
-def test_every_table_and_verdict_fits_a_terminal(columns: int, tmp_path: Path) -> None:
-    seen = in_terminal("--quiet", "tables", "--out", str(tmp_path), columns=columns)
-    assert seen.code == 0
-    assert max(map(cell_len, seen.lines)) <= columns
-    assert "|" not in seen.raw
-    # The best of a column, and a verdict.
-    assert "\x1b[1;32m" in seen.raw
-    assert "\x1b[1;31m" in seen.raw
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
-@pytest.mark.parametrize("columns", [80, 40])
-def test_universes_and_their_commands_fit_a_terminal(columns: int) -> None:
-    seen = in_terminal("multiverse", columns=columns)
-    assert seen.code == 0
-    assert max(map(cell_len, seen.lines)) <= columns
-    assert not any(line.strip().startswith("%") for line in seen.lines)
-    assert "\x1b[1;31mdoes not hold" in seen.raw
-    seen = in_terminal("multiverse", "--universe", "batch=500", columns=columns)
-    assert max(map(cell_len, seen.lines)) <= columns
-    commands = "\n".join(seen.lines).partition("\nthetarbm train")[2].split("\n")
-    assert all(line.endswith(" \\") for line, after in pairwise(commands) if after[0] == " ")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
-@pytest.mark.parametrize("words", ["train --model nosuch", "info", "show nosuch --threads x"])
+@on_unix
+@pytest.mark.parametrize("words", ["train --model nosuch", "info"])
 def test_messages_are_wrapped_between_words_on_a_terminal_alone(words: str, tmp_path: Path) -> None:
     arguments = ["--data-dir", str(tmp_path), "--results", str(tmp_path), *words.split()]
     seen = in_terminal(*arguments, columns=60)

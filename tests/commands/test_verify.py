@@ -39,20 +39,11 @@ def test_paper_s_size_as_it_is(thetarbm: Command, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("rotations", "size"), [("2", "4"), ("5", "11")])
-def test_other_sizes_and_rotations(thetarbm: Command, rotations: str, size: str) -> None:
-    outcome = thetarbm("verify", "--rotations", rotations, "--size", size)
+def test_other_sizes_and_rotations(thetarbm: Command) -> None:
+    outcome = thetarbm("verify", "--rotations", "5", "--size", "11")
     *lines, last = outcome.out.splitlines()[2:]
     assert (outcome.code, outcome.err, last) == (0, "", "every exact claim holds")
     assert [line.split()[-2] for line in lines] == ["pass"] * 6 + ["measured"] * 18
-
-
-def test_one_claim_that_fails_is_exit_code_1(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    name = next(iter(theory.TOLERANCES))
-    monkeypatch.setitem(theory.TOLERANCES, name, -1.0)
-    outcome = thetarbm(*QUICK, "--json")
-    assert (outcome.code, outcome.json["passed"]) == (1, False)
-    assert [check["name"] for check in outcome.json["checks"] if not check["passed"]] == [name]
 
 
 def test_wrong_operators_are_found(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,8 +72,3 @@ def test_wrong_learning_is_found(thetarbm: Command, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(theory, "_trained", disturbed)
     failed = [check["name"].split(":")[0] for check in thetarbm(*QUICK, "--json").json["checks"] if not check["passed"]]
     assert failed == ["Lemma 1", "Theorem 1", "full = tied"]
-
-
-@pytest.mark.parametrize("options", ["--rotations 1", "--rotations 73", "--size 3"])
-def test_wrong_usage(thetarbm: Command, options: str) -> None:
-    thetarbm("verify", *options.split()).assert_refused(options.split()[0])

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from thetarbm_cli.commands.options import UserPath, suite_option
-from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.report import write_page
+from thetarbm_cli.commands.run import make_all
 from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.tables import print_paper_table
 from thetarbm_cli.commands.terminal import Cell, print_table, print_text
-from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.followup import call_options, command_line, repeating
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES, variants_of
 
@@ -39,6 +38,7 @@ def command(session: Session, out: Path | None, suite_path: Path | None) -> None
     Takes about a minute. The full-size results are those of --results, or those that came with the program; the report
     is of them, or of the quick runs where there are none.
     """
+    from thetarbm_cli.experiments.execution.plan import make_plan, pending
     from thetarbm_cli.experiments.runs.store import RunContext, RunStore
     from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.reporting.frame import collect
@@ -51,7 +51,7 @@ def command(session: Session, out: Path | None, suite_path: Path | None) -> None
     suite = load_suite(suite_path, check_settings=False)
     names = [f"{model}/sparsity={SPARSITY}" for model in MODELS]
     cells = [cell for cell in suite.cells(PROFILE) if cell.name in names]
-    _make_runs(session, context, cells)
+    make_all(session, context, pending(make_plan(context, cells), retry_failed=True), min(2, os.cpu_count() or 1))
     quick = max(collect(cells, context.store.load_all()), key=lambda numbers: len(numbers.records))
     report = make_report(session.results, suite, "paper", ["1", "2"])
     full = next((numbers for numbers in report.numbers if numbers.records), report.numbers[0])
@@ -92,19 +92,6 @@ def _driver_version() -> str | None:
         return None
     found = re.search(r"CUDA Version: *(\d+)", answer)
     return str(min(13, int(found[1]))) if found and int(found[1]) >= 12 else None
-
-
-def _make_runs(session: Session, context: RunContext, cells: list[schema.Cell]) -> None:
-    from thetarbm_cli.experiments.execution.local import LocalExecutor
-    from thetarbm_cli.experiments.execution.plan import make_plan, pending
-
-    due = pending(make_plan(context, cells), retry_failed=True)
-    jobs = min(2, os.cpu_count() or 1)
-    with RunsDisplay(session.quiet, due, jobs) as display:
-        for run, outcome in LocalExecutor(jobs)(context, due, keep_going=False, on_report=display.working):
-            display.finished(run, outcome)
-            if outcome.state == "failed":
-                raise ThetaRBMError(f"{run.cells[0]}: {outcome.error}")
 
 
 def _print_beside(quick: Numbers, full: Numbers) -> None:

@@ -15,11 +15,11 @@ from thetarbm_cli.commands.options import (
     seed_option,
     set_option,
 )
-from thetarbm_cli.commands.progress import RunsDisplay
+from thetarbm_cli.commands.run import make_all
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.commands.tables import print_paper_table
 from thetarbm_cli.commands.terminal import print_text
-from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.outcomes import ERROR
 
 if TYPE_CHECKING:
@@ -95,7 +95,6 @@ def command(
 
     Errors are read from the records; runs that are missing are made, as by thetarbm run perturbation.
     """
-    from thetarbm_cli.experiments.execution.local import LocalExecutor
     from thetarbm_cli.experiments.execution.plan import make_plan, pending
     from thetarbm_cli.experiments.runs.images import require_images
     from thetarbm_cli.experiments.runs.settings import parse_assignments
@@ -108,14 +107,8 @@ def command(
     context = session.run_context()
     require_images(context.data_dir, unperturbed.settings().data)
     plan = make_plan(context, [unperturbed, *perturbed], only_seed=seed)
-    names = {run: run.run for run in plan}
-    due = pending(plan, retry_failed=True)
-    with RunsDisplay(session.quiet, due, jobs) as display:
-        for run, outcome in LocalExecutor(jobs)(context, due, keep_going=False, on_report=display.working):
-            if outcome.state == "failed":
-                raise ThetaRBMError(f"{run.cells[0]}: {outcome.error}")
-            names[run] = outcome.run
-            display.finished(run, outcome)
+    made = make_all(session, context, pending(plan, retry_failed=True), jobs)
+    names = {run: made[run].run if run in made else run.run for run in plan}
     records = {cell: context.store.require(str(name)) for run, name in names.items() for cell in run.cells}
     errors = {cell: _error(record) for cell, record in records.items()}
     output = Perturb(

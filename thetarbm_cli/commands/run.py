@@ -20,12 +20,14 @@ from thetarbm_cli.commands.options import (
 from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.session import Session, emit_json, pass_session
 from thetarbm_cli.commands.terminal import print_text
-from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError
+from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError, ThetaRBMError
 
 if TYPE_CHECKING:
+    from thetarbm_cli.experiments.execution.job import Outcome
     from thetarbm_cli.experiments.execution.local import Executor
+    from thetarbm_cli.experiments.execution.plan import PlannedRun
+    from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.outputs import Run, SuiteRun
-
 
 EXECUTOR_OPTIONS = (
     click.option(
@@ -128,6 +130,20 @@ def command(
             display.finished(run, outcome)
     runs = ([checked] if checked else []) + final_states(plan, finished, retry_failed)
     return _print_end(_output(runs, time.perf_counter() - started), as_json)
+
+
+def make_all(session: Session, context: RunContext, runs: list[PlannedRun], jobs: int) -> dict[PlannedRun, Outcome]:
+    """Make runs in processes of this machine; the first that fails is an error."""
+    from thetarbm_cli.experiments.execution.local import LocalExecutor
+
+    outcomes = {}
+    with RunsDisplay(session.quiet, runs, jobs) as display:
+        for run, outcome in LocalExecutor(jobs)(context, runs, keep_going=False, on_report=display.working):
+            if outcome.state == "failed":
+                raise ThetaRBMError(f"{run.cells[0]}: {outcome.error}")
+            outcomes[run] = outcome
+            display.finished(run, outcome)
+    return outcomes
 
 
 def make_executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder: bool) -> Executor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -45,11 +46,12 @@ NUMBER = re.compile(r"[-+−]?[.\d][-\d.,eE±+−/()%*\s]*|—?")
 # A word of a text column is broken if it is longer than that; the id of a run is not.
 LONGEST_WORD = 28
 GAP = 2
-# Where a text may be broken, the best places first: between groups, between words, after signs. A number keeps its
-# unit, its name and its spread.
-GROUP = r"(?<=\s\s)(?!\s)"
-WORD = r"(?<=\s)(?!\s)(?<![=±<] )(?![=±<]\s)(?!(?<=\d )(?:%|°|s|min|h|[kMG]B|points?)(?!\w))"
-BREAKS = (GROUP, WORD, r"(?<=[,/])", r"(?<==)")
+# Spaces at which no line is broken: a number keeps its unit, its name and its spread.
+KEPT_SPACE = re.compile(r" (?=[=±<] )|(?<=[=±<]) |(?<=\d) (?=(?:%|°|s|min|h|[kMG]B|points?)(?!\w))")
+# Words with one space between them, where groups of words have more.
+GROUP = re.compile(r"\S+(?: \S+)+")
+# What stands for a space that is kept; textwrap breaks lines at other spaces alone.
+NO_BREAK = "\u00a0"
 
 
 def state_cell(state: str) -> Cell:
@@ -67,30 +69,33 @@ def console(stream: TextIO) -> Console:
 
 
 def print_table(
-    headings: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    *,
-    title: str = "",
-    markdown: bool = False,
-    last_below: bool = False,
+    headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, title: str = "", last_below: bool = False
 ) -> None:
     """Print a table on stdout.
 
     On a terminal it is no wider than that: columns of words are wrapped, numbers break where they may, and where that
-    is not enough each row becomes a block of lines. Elsewhere, or if asked for, it is Markdown.
+    is not enough each row becomes a block of lines. Elsewhere it is Markdown.
 
     Parameters
     ----------
     headings : of the columns
     rows : as many cells each; columns in which all cells are numbers stand to the right
     title : a line above it
-    markdown : whether to write Markdown on a terminal too
     last_below : whether a long text of the last column may stand below its row, where it needs fewer lines
     """
-    if markdown or not sys.stdout.isatty():
+    if not sys.stdout.isatty():
         click.echo(to_markdown(headings, rows, title))
+        return
+    terminal = console(sys.stdout)
+    if title:
+        terminal.print(title, style="bold")
+    below = [row[-1] if last_below and len(_split(row[-1])[0]) > terminal.width // 2 else "" for row in rows]
+    shown = [[*row[:-1], "" if text else row[-1]] for row, text in zip(rows, below, strict=True)]
+    widths = fit_widths(headings, shown, terminal.width)
+    if widths is None:
+        _print_blocks(terminal, headings, rows)
     else:
-        _print_fitted(console(sys.stdout), headings, rows, title, last_below)
+        _print_columns(terminal, headings, shown, widths, below)
 
 
 def print_text(text: str, style: str = "", before: str = "", indent: int = 0) -> None:
@@ -102,12 +107,10 @@ def print_text(text: str, style: str = "", before: str = "", indent: int = 0) ->
     indent : of the lines that go on
     """
     text = f"{before}{fitted(text, sys.stdout, indent)}"
-    if not style or not sys.stdout.isatty():
+    if style and sys.stdout.isatty():
+        console(sys.stdout).print(text, style=style, soft_wrap=True)
+    else:
         click.echo(text)
-        return
-    from rich.text import Text
-
-    console(sys.stdout).print(Text(text, style), soft_wrap=True)
 
 
 def print_command(command: str) -> None:
@@ -132,28 +135,107 @@ def fitted(text: str, stream: TextIO, indent: int = 2) -> str:
         width = 0
     if width <= 2 * indent:
         return text
-    return "\n".join(each for line in text.split("\n") for each in _wrap_line(line, width, indent))
+    lines = text.split("\n")
+    # Such a word stays beside its label.
+    labelled = re.compile(rf" *\S+ +(?=\S{{{width - indent + 1}}})")
+    lines = [labelled.sub(lambda found: found[0].replace(" ", NO_BREAK), line, count=1) for line in lines]
+    return "\n".join(each for line in lines for each in wrap(line, width, indent, break_words=False))
 
 
-def _wrap_line(line: str, width: int, indent: int) -> list[str]:
-    """Break a line between groups and words alone."""
-    if _cells(line) <= width:
-        return [line]
-    start = len(line) - len(line.lstrip())
-    lines, current = [], line[:start]
-    for piece in _pieces(line[start:], width - indent, (GROUP, WORD)):
-        # What no line has room for stays beside its label.
-        beside = len(current) <= indent and _cells(piece.rstrip()) > width - indent
-        if current.strip() and not beside and _cells((current + piece).rstrip()) > width:
-            lines.append(current.rstrip())
-            current = " " * indent
-        current += piece
-    return [*lines, current.rstrip()]
+def wrap(text: str, width: int, indent: int = 0, *, break_words: bool = True) -> list[str]:
+    """Break a text into lines at its own breaks, if it is too long, or else between groups of words, or words."""
+    if len(text) <= width:
+        return [text.replace("\n", " ").replace(NO_BREAK, " ")]
+    if "\n" in text:
+        return [line for part in text.split("\n") for line in wrap(part, width, indent, break_words=break_words)]
+    if "  " in text.strip():
+        room = width - indent
+        text = GROUP.sub(lambda group: group[0].replace(" ", NO_BREAK) if len(group[0]) <= room else group[0], text)
+    lines = textwrap.wrap(
+        KEPT_SPACE.sub(NO_BREAK, text),
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=break_words,
+        break_on_hyphens=False,
+    )
+    return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def fits(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bool:
     """Say whether a table fits the terminal as one."""
     return fit_widths(headings, rows, console(sys.stdout).width) is not None
+
+
+def fit_widths(headings: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[int] | None:
+    """Give each column a width such that all fit, or None if they do not even with every break that is allowed."""
+    columns = [[_split(row[place])[0] for row in rows] for place in range(len(headings))]
+    numbers = _are_numbers(headings, rows)
+    # Numbers in one line if all of them can be.
+    for of_number in (len, _longest_line):
+        least = [
+            max([_least(heading), *(of_number(text) if number else _least(text) for text in texts)])
+            for heading, texts, number in zip(headings, columns, numbers, strict=True)
+        ]
+        spare = width - sum(least) - GAP * (len(headings) - 1)
+        if spare >= 0:
+            break
+    else:
+        return None
+    # Columns of words share what is left evenly, as far as they need it; then the headings of numbers.
+    for kind in (False, True):
+        needs = []
+        for place, (heading, texts) in enumerate(zip(headings, columns, strict=True)):
+            if numbers[place] == kind:
+                needs.append((max(map(len, [heading, *([] if kind else texts)])) - least[place], place))
+        for waiting, (need, place) in zip(range(len(needs), 0, -1), sorted(needs), strict=True):
+            given = max(0, min(need, spare // waiting))
+            least[place] += given
+            spare -= given
+    return least
+
+
+def _print_columns(
+    terminal: Console,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    widths: Sequence[int],
+    below: Sequence[Cell],
+) -> None:
+    from rich.text import Text
+
+    numbers = _are_numbers(headings, rows)
+    grid = [
+        [(wrap(text, width), style) for (text, style), width in zip(map(_split, row), widths, strict=True)]
+        for row in [[(heading, "bold") for heading in headings], *rows]
+    ]
+    # What is wrapped is often narrower than it might be.
+    widths = [max(len(line) for lines, _ in column for line in lines) for column in zip(*grid, strict=True)]
+    for row, under in zip(grid, ["", *below], strict=True):
+        styles = [style for _, style in row]
+        for texts in zip_longest(*(lines for lines, _ in row), fillvalue=""):
+            line = Text()
+            for text, style, width, right in zip(texts, styles, widths, numbers, strict=True):
+                line.append(text.rjust(width) if right else text.ljust(width), style).append(" " * GAP)
+            line.rstrip()
+            terminal.print(line, soft_wrap=True)
+        text, style = _split(under)
+        for each in wrap(text, terminal.width - 2 * GAP) if text else []:
+            terminal.print(" " * 2 * GAP + each, style=style or "weak", soft_wrap=True)
+
+
+def _print_blocks(terminal: Console, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print each row as its first cell and, below it, a line for every other cell that has something."""
+    from rich.text import Text
+
+    for row in rows:
+        first, style = _split(row[0])
+        terminal.print("\n".join(wrap(first, terminal.width)), style=style or "bold")
+        for heading, (text, style) in zip(headings[1:], map(_split, row[1:]), strict=True):
+            if text:
+                label = " " * GAP + heading.replace("\n", " ") + ": "
+                shown = Text("\n".join(wrap(label + text.replace("\n", " "), terminal.width, 2 * GAP)))
+                shown.stylize(style, len(label))
+                terminal.print(shown)
 
 
 def to_markdown(headings: Sequence[str], rows: Sequence[Sequence[Cell]], title: str = "") -> str:
@@ -183,133 +265,12 @@ def _are_numbers(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> lis
     return [any(column) and all(NUMBER.fullmatch(text) for text in column) for column in columns]
 
 
-def _print_fitted(
-    console: Console, headings: Sequence[str], rows: Sequence[Sequence[Cell]], title: str, last_below: bool
-) -> None:
-    from rich.text import Text
-
-    if title:
-        console.print(Text(title, "bold"))
-    below = [row[-1] if last_below and _cells(_split(row[-1])[0]) > console.width // 2 else "" for row in rows]
-    whole, rows = rows, [[*row[:-1], "" if text else row[-1]] for row, text in zip(rows, below, strict=True)]
-    widths = fit_widths(headings, rows, console.width)
-    if widths is None:
-        _print_blocks(console, headings, whole)
-        return
-    numbers = _are_numbers(headings, rows)
-    grid = [
-        [(wrap(text, width), style) for (text, style), width in zip(map(_split, row), widths, strict=True)]
-        for row in [[(heading, "bold") for heading in headings], *rows]
-    ]
-    # What is wrapped is often narrower than it might be.
-    widths = [max(_cells(line) for lines, _ in column for line in lines) for column in zip(*grid, strict=True)]
-    for row, under in zip(grid, ["", *below], strict=True):
-        for height in range(max(len(lines) for lines, _ in row)):
-            line = Text()
-            for (lines, style), width, right in zip(row, widths, numbers, strict=True):
-                text = lines[height] if height < len(lines) else ""
-                space = " " * (width - _cells(text))
-                line.append(space if right else "").append(text, style).append("" if right else space)
-                line.append(" " * GAP)
-            line.rstrip()
-            console.print(line, soft_wrap=True)
-        text, style = _split(under)
-        for each in wrap(text, console.width - 2 * GAP) if text else []:
-            console.print(Text(" " * 2 * GAP + each, style or "weak"), soft_wrap=True)
-
-
-def fit_widths(headings: Sequence[str], rows: Sequence[Sequence[Cell]], width: int) -> list[int] | None:
-    """Give each column a width such that all fit, or None if they do not even with every break that is allowed."""
-    numbers = _are_numbers(headings, rows)
-    least, most = [], []
-    for place, heading in enumerate(headings):
-        texts = [_split(row[place])[0] for row in rows]
-        whole = [_cells(text.replace("\n", " ")) for text in texts]
-        if numbers[place]:
-            # A number breaks where it may, and its heading anywhere.
-            above = _longest_line(heading) if "\n" in heading else _longest_word(heading)
-            least.append(max(above, *map(_longest_line, texts)))
-            most.append(max(above, *whole))
-        else:
-            least.append(
-                max(_longest_line(text) if "\n" in text else _longest_word(text) for text in [heading, *texts])
-            )
-            most.append(max([_cells(heading), *whole]))
-    spare = width - sum(least) - GAP * (len(headings) - 1)
-    if spare < 0:
-        return None
-    # Numbers first, all or none: a label that is wrapped is read more easily. Words share what is left evenly.
-    more = [whole - fewest for whole, fewest in zip(most, least, strict=True)]
-    if sum(need for need, number in zip(more, numbers, strict=True) if number) <= spare:
-        least = [whole if number else fewest for whole, fewest, number in zip(most, least, numbers, strict=True)]
-        spare = width - sum(least) - GAP * (len(headings) - 1)
-    words = sorted((need, place) for place, need in enumerate(more) if not numbers[place])
-    for waiting, (need, place) in zip(range(len(words), 0, -1), words, strict=True):
-        given = min(need, spare // waiting)
-        least[place] += given
-        spare -= given
-    for place, heading in enumerate(headings):
-        lacks = max(0, _cells(heading) - least[place])
-        if "\n" not in heading and lacks <= spare:
-            least[place] += lacks
-            spare -= lacks
-    return least
-
-
-def wrap(text: str, width: int) -> list[str]:
-    """Break a text into lines at its own breaks, or else after spaces and signs, or else anywhere."""
-    if _cells(text.replace("\n", " ")) <= width:
-        return [text.replace("\n", " ")]
-    if "\n" in text:
-        return [line for part in text.split("\n") for line in wrap(part, width)]
-    lines, line = [], ""
-    for piece in _pieces(text, width):
-        if line and _cells((line + piece).rstrip()) > width:
-            lines.append(line.rstrip())
-            line = ""
-        line += piece
-        while _cells(line.rstrip()) > width:
-            lines.append(line[:width])
-            line = line[width:]
-    return [*lines, line.rstrip()]
-
-
-def _pieces(text: str, width: int, breaks: tuple[str, ...] = BREAKS) -> list[str]:
-    """Split a text at its spaces, and what is then still too long also after signs."""
-    if not breaks or _cells(text.rstrip()) <= width:
-        return [text]
-    return [piece for part in re.split(breaks[0], text) for piece in _pieces(part, width, breaks[1:])]
-
-
 def _longest_line(text: str) -> int:
-    return max(map(_cells, text.split("\n")))
+    return max(map(len, text.split("\n")))
 
 
-def _longest_word(text: str) -> int:
-    words = (word for each in re.split(WORD, text) for word in re.split(r"(?<=[,/=])(?!\s)", each))
-    return min(LONGEST_WORD, max(_cells(word.rstrip()) for word in words))
-
-
-def _cells(text: str) -> int:
-    """Count the columns that a text takes."""
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _print_blocks(console: Console, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Print each row as its first cell and, below it, a line for every other cell that has something."""
-    from rich.text import Text
-
-    longest = max((_cells(_split(cell)[0].replace("\n", " ")) for row in rows for cell in row[1:]), default=0)
-    # A third of the line is enough for labels, unless what they stand for needs less than the rest.
-    room = max(console.width // 3, console.width - 2 * GAP - longest)
-    indent = min(max(map(_cells, headings[1:]), default=0), room)
-    for row in rows:
-        first, style = _split(row[0])
-        console.print(Text("\n".join(wrap(first, console.width)), style or "bold"))
-        for heading, cell in zip(headings[1:], row[1:], strict=True):
-            text, style = _split(cell)
-            lines = wrap(text, console.width - indent - 2 * GAP) if text else []
-            for label, line in zip_longest(wrap(heading, indent) if lines else [], lines, fillvalue=""):
-                console.print(Text(f"{'':{GAP}}{label:<{indent}}{'':{GAP}}"), Text(line, style), sep="")
+def _least(text: str) -> int:
+    """Count the columns that a text needs with every break that is allowed."""
+    if "\n" in text:
+        return _longest_line(text)
+    return min(LONGEST_WORD, max(map(len, KEPT_SPACE.sub(NO_BREAK, text).split(" "))))
