@@ -70,7 +70,7 @@ def test_mean_and_deviation_over_the_seeds_of_a_cell() -> None:
     (numbers,) = collect(CELLS, records)
     value = numbers.value(cell, "test_error_percent")
     assert (value.values, value.mean, value.deviation) == ((10.0, 11.0, 12.0), 11.0, 1.0)
-    assert [(record.seed, number) for record, number in numbers.runs_of(value)] == [(0, 10.0), (1, 11.0), (2, 12.0)]
+    assert [(record.seed, number) for record, number in numbers.runs_of(cell, "test_error_percent")] == [(0, 10.0), (1, 11.0), (2, 12.0)]
     assert numbers.value(cell, "gamma_test").mean is None
     # A run that fits several cells has its lines in each.
     assert numbers.frame.groupby("cell")["run"].nunique().gt(1).sum() > 1

@@ -92,17 +92,14 @@ def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: 
     recorded(suite, tmp_path, 2, environment=EnvironmentPart(**{**machine, "git": {"revision": "def", "dirty": True}}))
     recorded(suite, tmp_path, 3, environment=EnvironmentPart(**{**machine, "python": "3.12"}))
     most, other = environments(gather(tmp_path, suite, "paper").records)
-    assert most.facts == [
-        ("python", "3.11"),
-        ("gpu", "none"),
-        ("blas", "library mkl, threads 2; library openblas, threads 1"),
-    ]
+    blas = "library mkl, threads 2; library openblas, threads 1"
+    assert most.facts == {"python": "3.11", "gpu": "none", "blas": blas}
     assert [(name, len(runs)) for name, runs in most.revisions] == [("abc", 2), ("def, changed", 1)]
-    assert (most.count, other.count, dict(other.facts)["python"]) == (3, 1, "3.12")
+    assert (most.runs, other.runs, other.facts["python"]) == (3, 1, "3.12")
 
 
 def drawn(content: Content, results: Path) -> dict[str, pictures.Picture]:
-    return {each.name: each for each in draw_pictures(content, RunContext(results, RunStore(results)))}
+    return {each.figure.name: each for each in draw_pictures(content, RunContext(results, RunStore(results)))}
 
 
 def draw_noise(context: object) -> Drawing:
