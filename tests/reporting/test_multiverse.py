@@ -266,13 +266,6 @@ def test_the_nearest_universe_has_the_papers_numbers(readings: Readings) -> None
     )
 
 
-def test_differences_are_those_of_each_universe(readings: Readings) -> None:
-    differences = analysis_of(readings).differences
-    errors = differences[(differences["column"] == "test_error_percent") & (differences["model"] == "rbm")]
-    assert set(errors["difference"]) == {-6.0, -1.0}
-    assert set(errors[errors["floor"] == "0.1"]["difference"]) == {-1.0}
-
-
 def test_the_spread_over_seeds_and_data_seeds_stands_beside(readings: Readings, tmp_path: Path) -> None:
     suite = load_suite(write_suite(tmp_path, SUITE))
     cell = next(cell for cell in suite.cells("paper") if cell.name == "theta/sparsity=0.3")

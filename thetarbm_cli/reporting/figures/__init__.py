@@ -6,7 +6,6 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from thetarbm_cli.errors import InputError
 from thetarbm_cli.registry import Entry, Registry
 
 if TYPE_CHECKING:
@@ -213,8 +212,6 @@ def encode(name: str, drawing: Drawing, form: str = "png") -> bytes:
 
     from thetarbm_cli.reporting.figures.style import DPI, printing
 
-    if form not in FORMATS:
-        raise InputError(f"there is no format {form!r} for figures; choose from {', '.join(FORMATS)}")
     # Without these, files tell the time and the version.
     nameless = {"png": ["Software"], "svg": ["Date", "Creator"], "pdf": ["CreationDate", "Creator", "Producer"]}
     metadata = {"Title": FIGURES[name].label, **dict.fromkeys(nameless[form])}

@@ -23,7 +23,7 @@ from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.listing import list_runs
 from thetarbm_cli.reporting.multiverse import Analysis, find_universes
-from thetarbm_cli.reporting.tables import Entry, Report, Row, Table, assemble
+from thetarbm_cli.reporting.tables import Report, Table, assemble
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -160,15 +160,6 @@ def signed(number: float, digits: int) -> str:
     """Write a difference with its sign; one that is rounded to nothing has none."""
     text = f"{number:+.{digits}f}"
     return text.replace("-", MINUS) if text.strip("+-0.") else text[1:]
-
-
-def published_text(entry: Entry, row: Row, table: Table) -> str:
-    """Write the paper's number as the paper prints it; controls have the digits of ours."""
-    if entry.value.published is None:
-        return ""
-    digits = MEASURES[entry.value.measure].digits
-    digits = digits if row.control else table.kind.published_digits or digits
-    return f"{entry.value.published:.{digits}f}{'*' if entry.published_starred else ''}"
 
 
 def about_table(table: Table) -> str:

@@ -26,13 +26,13 @@ from thetarbm_cli.reporting.html.content import (
     about_table,
     environments,
     number_of,
-    published_text,
     reruns,
     revisions,
     universe_models,
     universe_rows,
 )
 from thetarbm_cli.reporting.html.pictures import Picture
+from thetarbm_cli.reporting.render import published_text
 from thetarbm_cli.reporting.tables import Table
 
 PACKAGE = "thetarbm_cli.reporting.html"
