@@ -84,12 +84,9 @@ class OneSeedError(Exception):
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison: whether it holds, its numbers in words, and with what it compares.
+    """One comparison: whether it holds, its numbers in words, and with what it compares, by which it is summed up.
 
-    Attributes
-    ----------
-    contradicted : whether it comes out the other way; else it may also be too close to tell
-    with_what : comparisons with the same are summed up together
+    If it neither holds nor is `contradicted`, it is too close to tell.
     """
 
     holds: bool
@@ -122,9 +119,7 @@ def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
 class Measurements:
     """What a claim is compared on: the numbers of one source of images, and the checks of the mathematics.
 
-    Attributes
-    ----------
-    one_seed : whether differences are held against fixed margins, not against the noise of the seeds
+    With `one_seed`, differences are held against fixed margins, not against the noise of the seeds.
     """
 
     numbers: Numbers
@@ -217,13 +212,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, its rule on these numbers, and what follows.
-
-    Attributes
-    ----------
-    parts : the comparisons
-    missing : what it needs and lacks; empty if all is there
-    """
+    """A claim, its rule on these numbers, what follows from its comparisons, and what it needs and lacks."""
 
     claim: Claim
     verdict: str

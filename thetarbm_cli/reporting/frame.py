@@ -130,13 +130,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Value:
-    """One measure of one cell over the seeds, with the paper's.
-
-    Attributes
-    ----------
-    values : by seed, ascending
-    published : the paper's number, or None
-    """
+    """One measure of one cell over the seeds, ascending, with the paper's number."""
 
     cell: Cell
     measure: str
@@ -164,10 +158,7 @@ class Value:
 class Numbers:
     """All that was measured on images of one source for the cells of one profile.
 
-    Attributes
-    ----------
-    cells : of the suite, in its order
-    records : the runs of each cell that has any, by the cell's name, seeds ascending
+    `records` are the runs of each cell that has any, by the cell's name, seeds ascending.
     """
 
     source: Source

@@ -113,13 +113,9 @@ def concerns(choice: Choice, claim: Claim) -> bool:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the recorded universes say.
+    """What the recorded universes of a design say, the default first.
 
-    Attributes
-    ----------
-    readings : the design
-    recorded : its universes, the default first
-    seeds, data_seeds : standard deviations over seeds, and over data seeds, by cell and column, where recorded
+    `seeds` and `data_seeds` are standard deviations over them, by cell and column, where recorded.
     """
 
     readings: Readings

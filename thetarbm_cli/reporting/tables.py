@@ -24,13 +24,7 @@ from thetarbm_cli.reporting.frame import MOST_NAMED, PAPERS_DATASET, Numbers, So
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a table.
-
-    Attributes
-    ----------
-    best : whether its mean is the best of its column
-    starred, published_starred : in Table 3, whether it is above the unperturbed error, ours and the paper's
-    """
+    """One cell of a table; `best` of its column, or `starred`, in Table 3, as it is above the unperturbed error."""
 
     value: Value
     best: bool = False
@@ -49,13 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with our numbers.
-
-    Attributes
-    ----------
-    groups : headings over several columns, as (text, number of columns); empty if there are none
-    columns : heading of each column
-    """
+    """A table with our numbers; `groups` are headings over several columns, as (text, number of columns)."""
 
     kind: TableKind
     source: Source
@@ -274,13 +262,9 @@ def _mark_best(rows: list[Row]) -> list[Row]:
 
 @dataclass(frozen=True)
 class Report:
-    """All tables of one profile, for each source of images, and the verdicts.
+    """All tables of one profile, for each source of images, and the verdicts on the paper's claims.
 
-    Attributes
-    ----------
-    numbers : of every data set and source
-    verdicts : on the paper's claims, on its own data set
-    carried : the same on other data sets
+    `verdicts` are those on the paper's own data set, `carried` those on others.
     """
 
     profile: str

@@ -117,15 +117,9 @@ def universe_rows(analysis: Analysis) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Number:
-    """A measure of a cell as it is shown: ours, the paper's, the difference, and the runs behind it.
+    """A measure of a cell as it is shown, under a name that is unique in the page.
 
-    Numbers that have a text as well are for sorting, with full precision.
-
-    Attributes
-    ----------
-    name : unique in the page
-    difference : ours minus the paper's
-    runs : seed, id and number of each run
+    The difference is ours minus the paper's, as a number for sorting; `runs` are seed, id and number of each run.
     """
 
     name: str

@@ -33,13 +33,7 @@ logger = logging.getLogger("thetarbm")
 
 @dataclass(frozen=True)
 class Image:
-    """A picture as a file has it.
-
-    Attributes
-    ----------
-    form : one of `KINDS`
-    inches : width and height
-    """
+    """A picture as a file has it, in one of `KINDS`, with its width and height."""
 
     form: str
     content: bytes
