@@ -16,7 +16,6 @@ from tests.reporting.numbers import SUITE
 from thetarbm_cli.experiments.runs.record import DataPart
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.reporting.figures import FIGURES, make
 from thetarbm_cli.reporting.figures.context import FigureContext, FigureMissing, figure_context, missing_lines
 
@@ -96,10 +95,9 @@ def test_without_records_the_reason_names_the_command(tmp_path: Path, name: str,
 
 
 def test_one_cell_of_an_ablation_compares_nothing_and_many_cells_are_one_command(tmp_path: Path) -> None:
-    def absent(cell: Cell) -> bool:
-        return cell.at.get("floor", 0.0) > 0 or cell.at.get("n", 0) > 1
-
-    context = context_of(tmp_path, without=absent, seeds=1)
+    context = context_of(
+        tmp_path, without=lambda cell: cell.at.get("floor", 0.0) > 0 or cell.at.get("n", 0) > 1, seeds=1
+    )
     assert context.numbers.records["ablation-floor/floor=0"]
     with pytest.raises(FigureMissing, match="thetarbm run ablation-floor makes it"):
         make("floor", context)
