@@ -54,11 +54,6 @@ def test_the_papers_own_numbers_reproduce_the_paper() -> None:
     assert verdicts() == dict.fromkeys(NAMES, "reproduced")
 
 
-def test_without_records_there_is_no_data() -> None:
-    (empty,) = collect(CELLS, [])
-    assert {each.verdict for each in evaluate_claims(empty, None)} == {"no data"}
-
-
 def test_one_seed_in_one_cell_is_compared_by_margins() -> None:
     assert verdicts(seeds=1) == dict.fromkeys(NAMES, "reproduced")
     held = [record for record in records() if record.settings.model != "tirbm" or record.seed == 0]
@@ -76,11 +71,8 @@ def test_one_seed_in_one_cell_is_compared_by_margins() -> None:
         ("about-ten-percent", "theta/*", "*error*", 12.5, "not reproduced"),
         ("about-ten-percent", "theta/sparsity=0.1", "*error*", 12.5, "partly"),
         ("highest-gamma", "tirbm/*", "*gamma*", 0.95, "not reproduced"),
-        ("highest-gamma", "theta/*", "*gamma*", 0.1, "not reproduced"),
-        ("steady-gamma", "theta/sparsity=0.1", "*gamma*", 0.8, "not reproduced"),
         ("steady-gamma", "theta/sparsity=0.1", "gamma_train", 0.8, "partly"),
         ("falling-gamma", "tirbm/*", "*gamma*", 0.8, "not reproduced"),
-        ("falling-gamma", "tirbm/sparsity=0.1", "*gamma*", 0.9, "partly"),
         ("oriented-no-better", "orbm/*", "test_error_percent", 9.4, "partly"),
         ("oriented-no-better", "orbm/*", "*error*", 9.4, "not reproduced"),
         ("kept-from-mnist", "mnist-theta", "gamma_test", 0.57, "partly"),
@@ -120,22 +112,18 @@ def test_other_measures_of_invariance_have_verdicts_where_they_were_taken() -> N
     assert "highest-zou" not in verdicts()
 
 
-def test_gammas_that_are_kept_by_the_other_model_refute_the_paper() -> None:
-    other = changed(("mnist-theta", "gamma_test", 0.2), ("mnist-tirbm", "gamma_test", 0.82))
-    assert verdicts(other)["kept-from-mnist"] == "not reproduced"
-
-
-def test_a_superlative_that_is_too_close_to_tell_is_undecided() -> None:
-    close = changed(("theta/*", "*error*", 10.3), ("tirbm/*", "*error*", 10.3))
-    (found,) = (each for each in evaluate_claims(numbers(close)) if each.claim.name == "lowest-error")
-    assert (found.verdict, found.held) == ("undecided", "9 of 12: not below TI-RBM")
-    assert {part.outcome for part in found.parts} == {"holds", "too close to tell"}
-
-
-def test_a_superlative_is_refuted_by_one_model_and_the_text_says_by_which() -> None:
-    better = changed(("tirbm/sparsity=0.2", "*error*", 5.0))
-    (found,) = (each for each in evaluate_claims(numbers(better)) if each.claim.name == "lowest-error")
-    assert (found.verdict, found.held) == ("not reproduced", "11 of 12: below TI-RBM only in 2 of 3")
+@pytest.mark.parametrize(
+    ("other", "verdict", "held"),
+    [
+        (("tirbm/*", "*error*", 10.3), "undecided", "9 of 12: not below TI-RBM"),
+        (("tirbm/sparsity=0.2", "*error*", 5.0), "not reproduced", "11 of 12: below TI-RBM only in 2 of 3"),
+    ],
+)
+def test_a_superlative_is_undecided_if_it_is_close_and_refuted_by_one_model(
+    other: tuple[str, str, float], verdict: str, held: str
+) -> None:
+    (found, *_) = evaluate_claims(numbers(changed(("theta/*", "*error*", 10.3), other)))
+    assert (found.claim.name, found.verdict, found.held) == ("lowest-error", verdict, held)
 
 
 def test_theory() -> None:
@@ -151,7 +139,6 @@ def test_the_page_has_each_claim_with_rule_numbers_and_verdict() -> None:
         assert f"| {each.claim.text} | *reproduced* |" in page
         assert f"Rule: {each.rule}" in page.replace("\n", " ")
     assert "- holds: sparsity 0.3: θ-RBM 10.31 ± 0.01 %, RBM 15.41 ± 0.01 % (p < 0.001)" in page
-    assert sum(part.holds for part in evaluated[0].parts) == len(evaluated[0].parts) == 12
 
 
 # Numbers of another data set under which every claim holds.
@@ -183,10 +170,7 @@ def test_all_claims_carry_over_where_all_comparisons_hold(seeds: int) -> None:
         ("theta", "test_error_percent", 21.6, "lowest-error", "undecided"),
         ("theta", "test_error_percent", 30.0, "lowest-error", "does not carry over"),
         ("tirbm", "gamma_train", 0.795, "highest-gamma", "undecided"),
-        ("theta", "gamma_test", 0.05, "highest-gamma", "does not carry over"),
         ("tirbm", "gamma_test", 0.7, "falling-gamma", "partly"),
-        ("orbm", "test_error_percent", 20.0, "oriented-no-better", "partly"),
-        ("rbm", "test_error_percent", 30.0, "oriented-no-better", "does not carry over"),
     ],
 )
 def test_each_claim_depends_on_its_numbers(model: str, column: str, number: float, claim: str, verdict: str) -> None:
@@ -203,17 +187,9 @@ def test_one_sparsity_target_says_nothing_of_a_steady_gamma() -> None:
     assert found["steady-gamma"] == "no data"
 
 
-def test_a_gamma_that_moves_is_not_steady() -> None:
-    def moving(cell: Cell, column: str) -> float | None:
-        if cell.model == "theta" and column.startswith("gamma"):
-            return 0.8 + 0.11 * cell.at["sparsity"]
-        return as_the_paper(cell, column)
-
-    assert carried(moving)["steady-gamma"] == "does not carry over"
-
-
-def test_missing_cells_are_no_data() -> None:
-    (empty,) = collect(FASHION, [], "fashion-rot")
+@pytest.mark.parametrize(("cells", "dataset"), [(CELLS, "mnist-rot"), (FASHION, "fashion-rot")])
+def test_missing_cells_are_no_data(cells: list[Cell], dataset: str) -> None:
+    (empty,) = collect(cells, [], dataset)
     evaluated = evaluate_claims(empty)
     assert {each.verdict for each in evaluated} == {"no data"}
     assert "missing: test_error_percent of theta at sparsity 0.3" in to_markdown([(empty, evaluated)], "paper")

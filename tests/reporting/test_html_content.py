@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +60,15 @@ def test_a_cell_is_run_again_by_its_command(tmp_path: Path, suite: Path) -> None
     assert done.runs == [first.run, second.run]
     assert (done.count, done.seconds) == ("2", 7.5)
     name = "rbm/sparsity=0.3"
-    assert shlex.split(done.command) == ["thetarbm", "run", name, "--force", name]
+    assert done.command == f"thetarbm run {name} --force {name}"
     assert (missing_one.count, missing_one.seconds) == ("0 of 2", None)
-    assert shlex.split(missing_one.command) == ["thetarbm", "run", "rbm/sparsity=0.1"]
-
-
-def test_commands_name_what_is_not_the_default(tmp_path: Path, suite: Path) -> None:
+    assert missing_one.command == "thetarbm run rbm/sparsity=0.1"
+    # What is not the default is named.
     cell = gather(tmp_path, suite, "tiny").report.numbers[0].cells[0]
     save(tmp_path, *(record_for(cell, seed, source="official", **NUMBERS) for seed in range(4)))
     content = gather(tmp_path, suite, "tiny", "official")
-    words = shlex.split(reruns(content, content.report.numbers[0])[0].command)
-    for option, value in (("--profile", "tiny"), ("--source", "official"), ("--seeds", "4")):
-        assert words[words.index(option) + 1] == value
+    words = f"thetarbm run {name} --seeds 4 --force {name} --profile tiny --source official"
+    assert reruns(content, content.report.numbers[0])[0].command == words
 
 
 def test_a_run_without_all_its_measures_does_not_count_and_a_failed_one_tells_why(tmp_path: Path, suite: Path) -> None:
@@ -92,17 +88,14 @@ def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: 
     recorded(suite, tmp_path, 2, environment=EnvironmentPart(**{**machine, "git": {"revision": "def", "dirty": True}}))
     recorded(suite, tmp_path, 3, environment=EnvironmentPart(**{**machine, "python": "3.12"}))
     most, other = environments(gather(tmp_path, suite, "paper").records)
-    assert most.facts == [
-        ("python", "3.11"),
-        ("gpu", "none"),
-        ("blas", "library mkl, threads 2; library openblas, threads 1"),
-    ]
+    blas = "library mkl, threads 2; library openblas, threads 1"
+    assert most.facts == {"python": "3.11", "gpu": "none", "blas": blas}
     assert [(name, len(runs)) for name, runs in most.revisions] == [("abc", 2), ("def, changed", 1)]
-    assert (most.count, other.count, dict(other.facts)["python"]) == (3, 1, "3.12")
+    assert (most.runs, other.runs, other.facts["python"]) == (3, 1, "3.12")
 
 
 def drawn(content: Content, results: Path) -> dict[str, pictures.Picture]:
-    return {each.name: each for each in draw_pictures(content, RunContext(results, RunStore(results)))}
+    return {each.figure.name: each for each in draw_pictures(content, RunContext(results, RunStore(results)))}
 
 
 def draw_noise(context: object) -> Drawing:
@@ -129,14 +122,10 @@ def test_large_figures_become_pixels_or_are_left_out_so_that_the_page_is_below_5
     assert large.image is None
     assert "too many for this page" in large.missing[0]
     monkeypatch.setattr(pictures, "LARGEST_FIGURE", 2_400_000)
-    image = drawn(content, tmp_path)["noise"].image
-    assert image is not None
-    assert (image.form, image.content[:4], image.size) == ("png", b"\x89PNG", (499, 499))
-    monkeypatch.setattr(pictures, "LARGEST_FIGURE", 10_000_000)
     for number in range(4):
         monkeypatch.setitem(FIGURES.own, f"noise{number}", entry(f"noise{number}"))
     shown = [each.image for each in drawn(content, tmp_path).values() if each.image]
-    assert 1 < len(shown) < 6
+    assert [image.form for image in shown].count("png") in (1, 2, 3)
     assert sum(len(image.uri) for image in shown) < 4_500_000
 
 
@@ -150,11 +139,8 @@ def test_an_error_in_one_figure_does_not_cost_the_others(
     assert shown["odd"].missing == ["unexpected KeyError: 'svm'"]
     assert shown["dots"].image is not None
     assert "figure odd: unexpected KeyError: 'svm'" in caplog.text
-    absent = [each for each in missing(content, list(shown.values())) if each.kind == "figure"]
-    assert [(each.name, each.command.split()[:3]) for each in absent] == [
-        ("lost", ["thetarbm", "figures", "lost"]),
-        ("odd", ["thetarbm", "figures", "odd"]),
-    ]
+    absent = {each.name: each.command for each in missing(content, list(shown.values())) if each.kind == "figure"}
+    assert absent == {"lost": "thetarbm figures lost", "odd": "thetarbm figures odd"}
 
 
 @pytest.mark.usefixtures("two_figures")

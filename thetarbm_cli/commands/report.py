@@ -50,11 +50,11 @@ def command(
     content = gather(session.results, suite_path, profile, source)
     path = out or session.results / _name(profile, source)
     pictures = write_page(session, session.run_context(), content, path)
-    drawn = [picture.name for picture in pictures if picture.image is not None]
+    drawn = [picture.figure.name for picture in pictures if picture.image is not None]
     output = Report(path=str(path), bytes=path.stat().st_size, figures=drawn, missing=missing(content, pictures))
     for line in content.report.missing_at_once():
         session.say(line)
-    lost = {picture.name: "; ".join(picture.missing) for picture in pictures if picture.image is None}
+    lost = {picture.figure.name: "; ".join(picture.missing) for picture in pictures if picture.image is None}
     if lost:
         why = set(lost.values()).pop() if len(set(lost.values())) == 1 else "the page says what each lacks"
         session.say(f"not drawn: {', '.join(lost)}; {why}")

@@ -13,7 +13,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Literal
 
@@ -30,7 +30,7 @@ from thetarbm_cli.outcomes import (
     TABLES,
     column_name,
 )
-from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Value
+from thetarbm_cli.reporting.frame import Numbers, Value, is_above
 
 REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA = "reproduced", "partly", "undecided", "not reproduced", "no data"
 # What a verdict is called on another data set than the paper's.
@@ -84,12 +84,9 @@ class OneSeedError(Exception):
 
 @dataclass(frozen=True)
 class Comparison:
-    """One comparison: whether it holds, its numbers in words, and with what it compares.
+    """One comparison: whether it holds, its numbers in words, and with what it compares, by which it is summed up.
 
-    Attributes
-    ----------
-    contradicted : whether it comes out the other way; else it may also be too close to tell
-    with_what : comparisons with the same are summed up together
+    If it neither holds nor is `contradicted`, it is too close to tell.
     """
 
     holds: bool
@@ -122,9 +119,7 @@ def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
 class Measurements:
     """What a claim is compared on: the numbers of one source of images, and the checks of the mathematics.
 
-    Attributes
-    ----------
-    one_seed : whether differences are held against fixed margins, not against the noise of the seeds
+    With `one_seed`, differences are held against fixed margins, not against the noise of the seeds.
     """
 
     numbers: Numbers
@@ -133,7 +128,6 @@ class Measurements:
 
     @cached_property
     def _by_sparsity(self) -> list[Cell]:
-        """The cells of tables that have a column for each sparsity target."""
         tables = {kind.name for kind in TABLES.values() if kind.layout == "sparsity"}
         return [cell for cell in self.numbers.cells if tables & set(cell.tables) and cell.at.keys() == {"sparsity"}]
 
@@ -213,18 +207,12 @@ class Claim:
 
     def is_about(self, numbers: Numbers) -> bool:
         """Whether it is a claim on data of this kind."""
-        return self.on != ("the paper's data" if numbers.source.dataset != PAPERS_DATASET else "other data")
+        return self.on != ("other data" if numbers.source.is_papers else "the paper's data")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, its rule on these numbers, and what follows.
-
-    Attributes
-    ----------
-    parts : the comparisons
-    missing : what it needs and lacks; empty if all is there
-    """
+    """A claim, its rule on these numbers, what follows from its comparisons, and what it needs and lacks."""
 
     claim: Claim
     verdict: str
@@ -284,7 +272,7 @@ def theta_as_published(measured: Measurements, measures: Sequence[str]) -> Itera
 
 def highest_gamma(measured: Measurements) -> Iterator[Comparison]:
     """The θ-RBM's γ near the published one, where there is one, and above every other model's."""
-    if measured.numbers.source.dataset == PAPERS_DATASET:
+    if measured.numbers.source.is_papers:
         yield from theta_as_published(measured, GAMMAS)
     yield from theta_is_best(measured, GAMMAS, "above")
 
@@ -361,10 +349,7 @@ def robust_to_errors(measured: Measurements) -> Iterator[Comparison]:
     unperturbed = numbers.value(base, ERROR)
     for cell in cells:
         value = numbers.value(cell, ERROR)
-        papers_rises = None not in (value.published, unperturbed.published) and (
-            (value.published or 0.0) > (unperturbed.published or 0.0)
-        )
-        if cell.at["p"] > SMALL_CHANCE or papers_rises:
+        if cell.at["p"] > SMALL_CHANCE or is_above(value.published, unperturbed.published):
             continue
         for each in (value, unperturbed):
             if not each.values:
@@ -504,6 +489,31 @@ CLAIMS = (
         on="the paper's data",
     ),
 )
+# Of universes alone: the comparisons that "the lowest error" and "the highest γ" are made of, each as a claim.
+OF_UNIVERSES = (
+    *(
+        Claim(
+            f"{short}-against-{rival}",
+            f"The θ-RBM's {what} is {verb} the {label}'s.",
+            "",
+            partial(theta_is_best, measures=measures, verb=verb, rivals={(rival, DEFAULT): label}),
+            superlative=True,
+            models=("theta", rival),
+            of_gamma=short == "gamma",
+        )
+        for rival, label in RIVALS.items()
+        for short, what, verb, measures in (("error", "error", "below", [ERROR]), ("gamma", "γ", "above", GAMMAS))
+    ),
+    Claim(
+        "about-nine-tenths",
+        "The θ-RBM's γ is about 0.9.",
+        "",
+        partial(theta_as_published, measures=GAMMAS),
+        on="the paper's data",
+        models=("theta",),
+        of_gamma=True,
+    ),
+)
 
 
 def evaluate_claims(numbers: Numbers, theory: TheoryRecord | None = None) -> list[Verdict]:
@@ -514,27 +524,7 @@ def evaluate_claims(numbers: Numbers, theory: TheoryRecord | None = None) -> lis
 
 def multiverse_claims(numbers: Numbers) -> list[Claim]:
     """The claims that a universe is judged by: those on measured numbers, and superlatives against each rival alone."""
-    return [claim for claim in (*CLAIMS, *_against_rivals()) if claim.is_about(numbers)]
-
-
-@cache
-def _against_rivals() -> tuple[Claim, ...]:
-    """Make a claim of each comparison that "the lowest error" and "the highest γ" are made of."""
-    claims = []
-    for rival, label in RIVALS.items():
-        rivals = {(rival, DEFAULT): label}
-        for short, what, verb, measures in (("error", "error", "below", [ERROR]), ("gamma", "γ", "above", GAMMAS)):
-            text = f"The θ-RBM's {what} is {verb} the {label}'s."
-            compare = partial(theta_is_best, measures=measures, verb=verb, rivals=rivals)
-            name = f"{short}-against-{rival}"
-            claims.append(
-                Claim(name, text, text, compare, superlative=True, models=("theta", rival), of_gamma=short == "gamma")
-            )
-    near, compare = "The θ-RBM's γ is about 0.9.", partial(theta_as_published, measures=GAMMAS)
-    return (
-        *claims,
-        Claim("about-nine-tenths", near, near, compare, on="the paper's data", models=("theta",), of_gamma=True),
-    )
+    return [claim for claim in (*CLAIMS, *OF_UNIVERSES) if claim.is_about(numbers)]
 
 
 def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None) -> Verdict:
@@ -550,7 +540,7 @@ def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None)
     except MissingError as error:
         parts, missing = [], str(error)
     verdict = verdict_of(parts, superlative=claim.superlative)
-    if numbers.source.dataset != PAPERS_DATASET:
+    if not numbers.source.is_papers:
         verdict = ELSEWHERE.get(verdict, verdict)
     return Verdict(claim, verdict, claim.rule.format(**words), parts, missing)
 
@@ -578,11 +568,10 @@ def summary(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None = None
 
 def to_markdown(evaluated: Sequence[tuple[Numbers, list[Verdict]]], profile: str) -> str:
     """Write a page: for each source of a data set a table, then each claim with its rule and numbers."""
-    dataset = evaluated[0][0].source.dataset
-    if dataset == PAPERS_DATASET:
-        title, yes, no, note = "Verdicts", f"is *{REPRODUCED}*", f"is *{NOT}*", ""
-    else:
-        title, yes, no = f"The paper's claims on {dataset}", f"*{ELSEWHERE[REPRODUCED]}*", f"*{ELSEWHERE[NOT]}*"
+    source = evaluated[0][0].source
+    title, yes, no, note = "Verdicts", f"is *{REPRODUCED}*", f"is *{NOT}*", ""
+    if not source.is_papers:
+        title, yes, no = f"The paper's claims on {source.dataset}", f"*{ELSEWHERE[REPRODUCED]}*", f"*{ELSEWHERE[NOT]}*"
         note = "The paper has no numbers on this data set. "
     lines = [
         f"# {title}",

@@ -31,7 +31,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -84,15 +83,17 @@ def load_records(results: str | Path = "results") -> pd.DataFrame:
 def tidy(records: Iterable[RunRecord]) -> pd.DataFrame:
     """Lay records out as one DataFrame; the columns are described above."""
     held = list(records)
-    settings = pd.DataFrame([settings_of(record) for record in held], columns=_columns(held))
+    # An empty folder has these columns, too.
+    parameters = sorted({name for record in held for name in record.parameters} | {"sparsity"})
+    columns = [*RUN, *parameters, "features", *section_settings(), *IMAGES, "cells", *MADE]
+    settings = pd.DataFrame([settings_of(record) for record in held], columns=columns)
     numbers = [(record.run, *number) for record in held for number in numbers_of(record)]
     return settings.merge(pd.DataFrame(numbers, columns=["run", *Measured._fields]), on="run")
 
 
-def _columns(records: Sequence[RunRecord]) -> list[str]:
-    """The columns of all but the numbers, which an empty folder has, too."""
-    parameters = sorted({name for record in records for name in record.parameters} | {"sparsity"})
-    return [*RUN, *parameters, "features", *section_settings(), *IMAGES, "cells", *MADE]
+def is_above(number: float | None, limit: float | None) -> bool:
+    """Whether both are known and the first is the larger one."""
+    return number is not None and limit is not None and number > limit
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,11 @@ class Source:
         return self.name.endswith(".npz")
 
     @property
+    def is_papers(self) -> bool:
+        """Whether the images are of the paper's data set."""
+        return self.dataset == PAPERS_DATASET
+
+    @property
     def images(self) -> str:
         """What is seen: the data set, or the user's own file."""
         return self.name if self.is_users else self.dataset
@@ -116,7 +122,7 @@ class Source:
     @property
     def described(self) -> str:
         """The images, where they come from, and their checksum."""
-        return str(self) if self.images == self.name else f"{self.dataset} {self}"
+        return str(self) if self.is_users else f"{self.dataset} {self}"
 
     def __str__(self) -> str:
         return f"{self.name} (sha256 {self.sha256[:12]}…)" if self.sha256 else self.name
@@ -124,13 +130,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Value:
-    """One measure of one cell over the seeds, with the paper's.
-
-    Attributes
-    ----------
-    values : by seed, ascending
-    published : the paper's number, or None
-    """
+    """One measure of one cell over the seeds, ascending, with the paper's number."""
 
     cell: Cell
     measure: str
@@ -158,10 +158,7 @@ class Value:
 class Numbers:
     """All that was measured on images of one source for the cells of one profile.
 
-    Attributes
-    ----------
-    cells : of the suite, in its order
-    records : the runs of each cell that has any, by the cell's name, seeds ascending
+    `records` are the runs of each cell that has any, by the cell's name, seeds ascending.
     """
 
     source: Source
@@ -212,28 +209,29 @@ class Numbers:
         return pd.DataFrame(pairs, columns=["cell", "run"]).merge(tidy(runs.values()), on="run")
 
     @cached_property
-    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
-        """Values by seed, by cell, measure and variant, but γ for further Δ, which is several values a run."""
-        lines = self.frame[self.frame["measure"] != "gamma_offset_train"].sort_values("seed", kind="stable")
-        values: dict[Any, tuple[float, ...]] = (
-            lines.groupby(["cell", "measure", "variant"])["value"].agg(tuple).to_dict()
-        )
-        return values
+    def _runs(self) -> dict[tuple[str, str, str], list[tuple[RunRecord, float]]]:
+        """Runs with their numbers, seeds ascending, by cell, measure and variant."""
+        found: dict[tuple[str, str, str], list[tuple[RunRecord, float]]] = {}
+        for cell, records in self.records.items():
+            for record in records:
+                for (measure, variant), number in self._counting(record).items():
+                    found.setdefault((cell, measure, variant), []).append((record, number))
+        return found
+
+    def _counting(self, record: RunRecord) -> dict[tuple[str, str], float]:
+        """The numbers of a run by measure and variant, but γ for further Δ, which is several."""
+        numbers = (each for each in numbers_of(record) if each.measure != "gamma_offset_train")
+        return {(each.measure, each.variant): each.value for each in numbers}
+
+    def runs_of(self, cell: Cell, measure: str, variant: str = DEFAULT) -> list[tuple[RunRecord, float]]:
+        """The runs of a cell that have a measure, seeds ascending, each with its number."""
+        return self._runs.get((cell.name, measure, variant), [])
 
     def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
         """One measure of one cell."""
-        values = self._values.get((cell.name, measure, variant), ())
+        values = tuple(number for _, number in self.runs_of(cell, measure, variant))
         published = None if self.source.is_users else cell.published.get(measure)
         return Value(cell, measure, variant, values, published)
-
-    def runs_of(self, value: Value) -> list[tuple[RunRecord, float]]:
-        """The runs behind a value, seeds ascending, each with its number."""
-        found = []
-        for record in self.records.get(value.cell.name, []):
-            numbers = {(each.measure, each.variant): each.value for each in numbers_of(record)}
-            if (value.measure, value.variant) in numbers:
-                found.append((record, numbers[value.measure, value.variant]))
-        return found
 
     def in_table(self, table: str) -> list[Cell]:
         """The cells of a table, in the order of the suite; among others, those on request only if they were run."""

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ from thetarbm_cli.experiments.multiverse import DEFAULT as DEFAULT_UNIVERSE
 from thetarbm_cli.experiments.multiverse import Readings, Universe, load_records, match, noted_universes
 from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.suite.schema import Cell, Choice, Suite
-from thetarbm_cli.outcomes import DEFAULT, ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING, VARIANTS
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING, VARIANTS
 from thetarbm_cli.outputs import (
     ChoiceInfluence,
     ClaimShare,
@@ -46,9 +46,8 @@ from thetarbm_cli.outputs import (
     NumberSpread,
     UniverseDistance,
 )
-from thetarbm_cli.reporting.claims import REPRODUCED, RIVALS, Claim, evaluate, multiverse_claims, verdict_of
+from thetarbm_cli.reporting.claims import LEVEL, REPRODUCED, RIVALS, Claim, evaluate, multiverse_claims, verdict_of
 from thetarbm_cli.reporting.frame import Numbers, Source
-from thetarbm_cli.reporting.listing import numbers_of
 
 UNITS = {ERROR: 1.0, GAMMA_TRAIN: 0.02, GAMMA_TEST: 0.02}
 # Sampled universes are looked for in steps of so many, until a step has none that is recorded.
@@ -56,72 +55,40 @@ STEP = 64
 # Fewer say nothing of what decides a claim, or moves a number.
 FEWEST = 8
 MOST_DECIDING = 3
-# A choice decides a claim if such shares would be seen by chance in fewer than one of twenty cases.
-LEVEL = 0.05
 # The share of a number's variance below which a choice is not named.
 SMALLEST_SHARE = 0.05
 
 
 @dataclass(frozen=True)
 class UniverseNumbers(Numbers):
-    """The numbers that count in a universe, by its cells.
-
-    Attributes
-    ----------
-    counts : of each model, which evaluation of it and which form of γ
-    """
+    """The numbers that count in a universe; `counts` says of each model which evaluation and which form of γ."""
 
     counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    @cached_property
-    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
-        values: dict[tuple[str, str, str], tuple[float, ...]] = {}
-        for cell in self.cells:
-            counts = self.counts.get(cell.model, {})
-            for record in self.records.get(cell.name, []):
-                found = {(each.measure, each.variant): each.value for each in numbers_of(record)}
-                if counts.get("gamma") == "ratio":
-                    for (measure, variant), value in list(found.items()):
-                        if measure.startswith("gamma_ratio_"):
-                            found[measure.replace("ratio_", ""), variant] = value
-                if "variant" in counts:
-                    # The other evaluation is no part of this universe: both names give the one that counts.
-                    chosen = {m: value for (m, variant), value in found.items() if variant == counts["variant"]}
-                    found |= {(m, variant): value for m, value in chosen.items() for variant in VARIANTS}
-                values |= {(cell.name, *key): (value,) for key, value in found.items()}
-        return values
+    def _counting(self, record: RunRecord) -> dict[tuple[str, str], float]:
+        found = super()._counting(record)
+        counts = self.counts.get(record.settings.model, {})
+        if counts.get("gamma") == "ratio":
+            ratios = {key: value for key, value in found.items() if key[0].startswith("gamma_ratio_")}
+            found |= {(measure.replace("ratio_", ""), variant): value for (measure, variant), value in ratios.items()}
+        if "variant" in counts:
+            # The other evaluation is no part of this universe: both names give the one that counts.
+            chosen = {m: value for (m, variant), value in found.items() if variant == counts["variant"]}
+            found |= {(m, variant): value for m, value in chosen.items() for variant in VARIANTS}
+        return found
 
 
 @dataclass(frozen=True)
 class RecordedUniverse:
-    """A universe whose runs are recorded.
-
-    Attributes
-    ----------
-    diverged : names of the cells whose runs failed
-    """
+    """A universe whose runs are recorded; `diverged` names the cells whose runs failed."""
 
     universe: Universe
     numbers: UniverseNumbers
     diverged: tuple[str, ...]
 
 
-def recorded_universes(
-    readings: Readings, records: Iterable[RunRecord], noted: Sequence[Universe] | None = None
-) -> list[RecordedUniverse]:
-    """Find the universes all of whose runs, rare models aside, are recorded; sampled ones as far as there are any.
-
-    Where the sampled universes are `noted`, the sequence that they come from is not made again.
-    """
-    held = list(records)
-    found = _recorded(readings, readings.universes(), held)
-    sampled = readings.sampled() if noted is None else iter(noted)
-    while batch := _recorded(readings, list(itertools.islice(sampled, STEP)), held):
-        found += batch
-    return found
-
-
 def _recorded(readings: Readings, universes: Sequence[Universe], records: list[RunRecord]) -> list[RecordedUniverse]:
+    """Find the universes all of whose runs, rare models aside, are recorded."""
     cells = {universe.name: readings.cells(universe) for universe in universes}
     matched = match(itertools.chain.from_iterable(cells.values()), records)
     found = []
@@ -146,13 +113,9 @@ def concerns(choice: Choice, claim: Claim) -> bool:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the recorded universes say.
+    """What the recorded universes of a design say, the default first.
 
-    Attributes
-    ----------
-    readings : the design
-    recorded : its universes, the default first
-    seeds, data_seeds : standard deviations over seeds, and over data seeds, by cell and column, where recorded
+    `seeds` and `data_seeds` are standard deviations over them, by cell and column, where recorded.
     """
 
     readings: Readings
@@ -204,21 +167,18 @@ class Analysis:
     @cached_property
     def differences(self) -> pd.DataFrame:
         """θ-RBM minus each rival, for specification curves: a line per universe, rival, sparsity and column."""
-        keys = ["universe", "kind", "target", "column"]
-        theta = self.frame[self.frame["model"] == "theta"]
+        keys = ["universe", "target", "column"]
+        theta = self.frame.loc[self.frame["model"] == "theta", [*keys, "value"]]
         rivals = self.frame[self.frame["model"].isin(list(RIVALS))]
-        both = rivals.merge(
-            theta[["universe", "target", "column", "value"]], on=keys[:1] + keys[2:], suffixes=("", "_theta")
-        )
-        both["difference"] = both["value_theta"] - both["value"]
-        return both[[*keys, "model", "label", "difference", *self.readings.choices]]
+        both = rivals.merge(theta, on=keys, suffixes=("", "_theta"))
+        return both.assign(difference=both["value_theta"] - both["value"])
 
     def claims(self) -> list[ClaimShare]:
         """Share of the universes in which each claim holds, and what decides it."""
         known: dict[str, Claim] = {}
         for each in self.recorded:
             known |= {claim.name: claim for claim in multiverse_claims(each.numbers)}
-        judged = {str(name): lines for name, lines in self.verdicts.groupby("claim", sort=False)}
+        judged = dict(list(self.verdicts.groupby("claim", sort=False)))
         return [self._share(claim, judged[name]) for name, claim in known.items() if name in judged]
 
     def _share(self, claim: Claim, lines: pd.DataFrame) -> ClaimShare:
@@ -380,16 +340,21 @@ def analyse(
     cells: Sequence[Cell] = (),
     noted: Sequence[Universe] | None = None,
 ) -> Analysis:
-    """Analyse the recorded universes of a design.
+    """Analyse the recorded universes of a design, sampled ones as far as there are any.
 
     Parameters
     ----------
     records : of the multiverse
     suites, cells : records of the suite and its cells at the paper's size, for the spread over seeds
-    noted : the sampled universes, where they are known
+    noted : the sampled universes, where they are known: then the sequence that they come from is not made again
     """
-    seeds, data_seeds = spreads(cells, suites, [cell.name for cell in readings.base])
-    return Analysis(readings, recorded_universes(readings, records, noted), seeds, data_seeds)
+    held = list(records)
+    found = _recorded(readings, readings.universes(), held)
+    sampled = readings.sampled() if noted is None else iter(noted)
+    while batch := _recorded(readings, list(itertools.islice(sampled, STEP)), held):
+        found += batch
+    names = [cell.name for cell in readings.base]
+    return Analysis(readings, found, *spreads([cell for cell in cells if cell.name in names], suites))
 
 
 def find_universes(
@@ -436,31 +401,31 @@ def explained(values: pd.Series[float], options: pd.Series[str]) -> float:
 
 
 def spreads(
-    cells: Sequence[Cell], records: Iterable[RunRecord], names: Sequence[str]
+    cells: Sequence[Cell], records: Iterable[RunRecord]
 ) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
-    """Standard deviations over seeds, and over data seeds, of the named cells, by cell and column."""
+    """Standard deviations over seeds, and over data seeds, by cell and column."""
     held = [record for record in records if record.state == "done" and record.metrics]
     by_seed: dict[tuple[str, str], float] = {}
     by_data: dict[tuple[str, str], float] = {}
-    for cell in (cell for cell in cells if cell.name in names):
-        own: list[RunRecord] = []
-        others: dict[int, RunRecord] = {}
-        for record in (record for record in held if record.settings.model == cell.model):
-            seed = record.settings.data.seed
-            if replace(cell, data={**cell.data, "seed": seed}).fits(record):
-                own += [record] if seed == cell.data.get("seed", 0) else []
-                others |= {seed: record} if record.seed == 0 else {}
-        for column in UNITS:
-            for target, runs in ((by_seed, own), (by_data, others.values())):
-                found = (record.metrics.value(column, DEFAULT) for record in runs if record.metrics)
+    for cell in cells:
+        own = [
+            record
+            for record in held
+            if record.settings.model == cell.model
+            and replace(cell, data={**cell.data, "seed": record.settings.data.seed}).fits(record)
+        ]
+        seeds = [record for record in own if record.settings.data.seed == cell.data.get("seed", 0)]
+        data_seeds = {record.settings.data.seed: record for record in own if record.seed == 0}
+        for target, runs in ((by_seed, seeds), (by_data, data_seeds.values())):
+            for column in UNITS:
+                found = (record.metrics.value(column) for record in runs if record.metrics)
                 values = [value for value in found if value is not None]
                 if len(values) > 1:
                     target[cell.name, column] = statistics.stdev(values)
     return by_seed, by_data
 
 
-@dataclass(frozen=True)
-class TextTable:
+class TextTable(NamedTuple):
     """A table of texts."""
 
     name: str

@@ -49,10 +49,16 @@ def entry_text(entry: Entry | None, marks: Marks, published_digits: int | None =
             text += f"{marks.plus_minus}{value.deviation:.{digits}f}"
         text += "*" if entry.starred else ""
         text = marks.bold.format(text) if entry.best else text
+    published = published_text(entry, published_digits)
+    return f"{text} ({published})" if published else text
+
+
+def published_text(entry: Entry, digits: int | None = None) -> str:
+    """The paper's value with its star; empty if it has none."""
+    value = entry.value
     if value.published is None:
-        return text
-    star = "*" if entry.published_starred else ""
-    return f"{text} ({value.published:.{published_digits or digits}f}{star})"
+        return ""
+    return f"{value.published:.{digits or MEASURES[value.measure].digits}f}{'*' if entry.published_starred else ''}"
 
 
 def _texts(table: Table, rows: Sequence[Row], headings: list[Any], marks: Marks) -> pd.DataFrame:

@@ -11,20 +11,15 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any, Literal
 
+from rich import filesize
+
 from thetarbm_cli.experiments.runs.loading import retrain_command
 from thetarbm_cli.experiments.runs.record import Measured, MetricsPart, RunRecord, validated
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import (
-    DEFAULT,
-    MEASURES,
-    TABLES,
-    column_name,
-    split_column,
-    variants_of,
-)
+from thetarbm_cli.outcomes import DEFAULT, MEASURES, TABLES, column_name, split_column, variants_of
 from thetarbm_cli.outputs import Show, ShownFile, ShownNumber, UnfinishedRun
 
 SHOWN = [name for name, measure in MEASURES.items() if measure.asked_as]
@@ -33,7 +28,6 @@ TIMINGS = {"train_seconds": "training", "checkpoint_seconds": "checkpoints", "ev
 
 # Columns of a label, of the name of a curve, and of the curve: the paper's profile has 30 epochs.
 INDENT, CURVE_INDENT, WIDEST_CURVE = 12, 21, 30
-NARROWEST = 40
 BLOCKS = "▁▂▃▄▅▆▇█"
 # For terminals that have no more than ASCII: from light to dark, and what letters become.
 ASCII = ".:-=+*#@"
@@ -209,15 +203,11 @@ def break_command(command: str, width: int) -> list[str]:
 
 
 def to_sections(run: Show | UnfinishedRun, *, width: int = 80, unicode: bool = True) -> list[Section]:
-    """Lay a run out in lines that are, with a label before them, no wider than the terminal.
+    """Lay a run out in lines that are, with a label before them, no wider than the terminal, if that has 40 columns.
 
-    Parameters
-    ----------
-    run : as `summarise` or `summarise_unfinished` gives it
-    width : columns of the terminal; at least 40 are taken
-    unicode : whether the terminal has more than ASCII
+    Without `unicode`, the terminal has no more than ASCII.
     """
-    page = Page(max(width, NARROWEST) - INDENT, unicode)
+    page = Page(max(width, 40) - INDENT, unicode)
     if isinstance(run, UnfinishedRun):
         command = run.train_command if run.state == "interrupted" else None
         return [
@@ -295,13 +285,11 @@ def _data(data: dict[str, Any]) -> str:
 
 
 def _cells(names: list[str], room: int) -> list[str]:
-    """Write each cell on a line; a long name goes on after a comma or stroke, or else after "="."""
+    """Write each cell on a line; a long name goes on after a comma, a stroke or "="."""
     lines = []
     for name in names:
-        line, words = "", re.split(r"(?<=[,/])", name)
-        if max(map(len, words)) + 2 > room:
-            words = re.split(r"(?<=[,/=])", name)
-        for word in words:
+        line = ""
+        for word in re.split(r"(?<=[,/=])", name):
             if line.strip() and len(line) + len(word) > room:
                 lines.append(line)
                 line = "  "
@@ -363,7 +351,8 @@ def _environment(environment: dict[str, Any]) -> str:
 
 
 def _files(run: Show, page: Page) -> list[str]:
-    lines = [page.show(line) for line in (run.path, *(f"{each.name:<16}{_bytes(each.bytes):>9}" for each in run.files))]
+    files = (f"{each.name:<16}{filesize.decimal(each.bytes):>9}" for each in run.files)
+    lines = [page.show(line) for line in (run.path, *files)]
     if run.weights != "there" and run.state == "done":
         lines += [*page.wrap(f"weights.npz is {run.weights}; this makes it:"), *page.command(run.train_command)]
     return lines
@@ -399,9 +388,3 @@ def _seconds(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes} min {rest} s" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def _bytes(count: int) -> str:
-    if count < 1000:
-        return f"{count} B"
-    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"

@@ -19,18 +19,12 @@ from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, TABLES, TableKind, variants_of
 from thetarbm_cli.reporting.claims import Verdict, evaluate_claims
-from thetarbm_cli.reporting.frame import MOST_NAMED, PAPERS_DATASET, Numbers, Source, Value, collect
+from thetarbm_cli.reporting.frame import MOST_NAMED, PAPERS_DATASET, Numbers, Source, Value, collect, is_above
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One cell of a table.
-
-    Attributes
-    ----------
-    best : whether its mean is the best of its column
-    starred, published_starred : in Table 3, whether it is above the unperturbed error, ours and the paper's
-    """
+    """One cell of a table; `best` of its column, or `starred`, in Table 3, as it is above the unperturbed error."""
 
     value: Value
     best: bool = False
@@ -49,13 +43,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with our numbers.
-
-    Attributes
-    ----------
-    groups : headings over several columns, as (text, number of columns); empty if there are none
-    columns : heading of each column
-    """
+    """A table with our numbers; `groups` are headings over several columns, as (text, number of columns)."""
 
     kind: TableKind
     source: Source
@@ -179,7 +167,7 @@ def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layo
         groups = [(heading, len(kind.measures)) for heading in headings]
         headings = _headings(kind.measures) * len(targets)
     notes = [f"{cell.label}: {cell.context}" for cell in controls if cell.context and not numbers.source.is_users]
-    if numbers.source.dataset != PAPERS_DATASET:
+    if not numbers.source.is_papers:
         notes += [
             f"{each.claim.text} {each.verdict.capitalize()}: {each.holds} of {len(each.parts)} comparisons hold."
             for each in evaluate_claims(numbers)
@@ -191,14 +179,17 @@ def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layo
 def _over_perturbation(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
     """Rows n, columns p; starred above the unperturbed error, ours above ours and the paper's above the paper's."""
     base = cells[0].unperturbed(numbers.cells) if cells else None
-    unperturbed = numbers.value(base, ERROR) if base else None
+    limit = numbers.value(base, ERROR) if base else None
+    ours, papers = (limit.mean, limit.published) if limit else (None, None)
     chances = list(dict.fromkeys(cell.at["p"] for cell in cells))
     rows = []
     for n in dict.fromkeys(cell.at["n"] for cell in cells):
-        found = {cell.at["p"]: numbers.value(cell, ERROR) for cell in cells if cell.at["n"] == n}
-        rows.append(Row(f"n = {n}", [_starred(found[p], unperturbed) for p in chances]))
-    if unperturbed is not None:
-        rows.append(Row("unperturbed", [Entry(unperturbed)], control=True))
+        by_chance = {cell.at["p"]: numbers.value(cell, ERROR) for cell in cells if cell.at["n"] == n}
+        values = [by_chance[p] for p in chances]
+        stars = [(is_above(value.mean, ours), is_above(value.published, papers)) for value in values]
+        rows.append(Row(f"n = {n}", [Entry(value, False, *star) for value, star in zip(values, stars, strict=True)]))
+    if limit is not None:
+        rows.append(Row("unperturbed", [Entry(limit)], control=True))
     return [f"p = {p:g}" for p in chances], rows, [], []
 
 
@@ -269,29 +260,11 @@ def _mark_best(rows: list[Row]) -> list[Row]:
     return [replace(row, entries=entries) for row, entries in zip(rows, marked, strict=True)]
 
 
-def _starred(value: Value, unperturbed: Value | None) -> Entry:
-    if unperturbed is None:
-        return Entry(value)
-    return Entry(
-        value,
-        starred=_above(value.mean, unperturbed.mean),
-        published_starred=_above(value.published, unperturbed.published),
-    )
-
-
-def _above(number: float | None, limit: float | None) -> bool:
-    return number is not None and limit is not None and number > limit
-
-
 @dataclass(frozen=True)
 class Report:
-    """All tables of one profile, for each source of images, and the verdicts.
+    """All tables of one profile, for each source of images, and the verdicts on the paper's claims.
 
-    Attributes
-    ----------
-    numbers : of every data set and source
-    verdicts : on the paper's claims, on its own data set
-    carried : the same on other data sets
+    `verdicts` are those on the paper's own data set, `carried` those on others.
     """
 
     profile: str
@@ -363,13 +336,13 @@ def assemble(
             for number, each in enumerate(found)
         },
         [(numbers, evaluate_claims(numbers, theory)) for numbers in papers],
-        [(numbers, evaluate_claims(numbers)) for numbers in others if numbers.records and _has_claims(numbers)],
+        [
+            (numbers, evaluate_claims(numbers))
+            for numbers in others
+            # The claims are on the θ-RBM: a suite may have a data set without it.
+            if numbers.records and any(cell.model == "theta" for cell in numbers.cells)
+        ],
     )
-
-
-def _has_claims(numbers: Numbers) -> bool:
-    """Whether the suite has the model of the paper's claims on a data set."""
-    return any(cell.model == "theta" for cell in numbers.cells)
 
 
 def _is_shown(kind: TableKind, kinds: Sequence[TableKind], numbers: Numbers, *, beside: bool) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -205,8 +206,19 @@ def make(name: str, context: FigureContext) -> Drawing:
     return drawing
 
 
-def encode(name: str, drawing: Drawing, format: str = "png") -> bytes:
-    """Make a drawn figure the content of a file: the same records give the same bytes."""
-    from thetarbm_cli.reporting.figures.style import render
+def encode(name: str, drawing: Drawing, form: str = "png") -> bytes:
+    """Make a drawn figure the content of a file, in one of `FORMATS`: the same records give the same bytes."""
+    import matplotlib
 
-    return render(drawing.figure, format, name, FIGURES[name].label)
+    from thetarbm_cli.reporting.figures.style import DPI, printing
+
+    # Without these, files tell the time and the version.
+    nameless = {"png": ["Software"], "svg": ["Date", "Creator"], "pdf": ["CreationDate", "Creator", "Producer"]}
+    metadata = {"Title": FIGURES[name].label, **dict.fromkeys(nameless[form])}
+    packed = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
+    stream = io.BytesIO()
+    with printing():
+        # Ids in an SVG follow from the name instead of being random.
+        matplotlib.rcParams["svg.hashsalt"] = f"thetarbm-{name}"
+        drawing.figure.savefig(stream, format=form, dpi=DPI, metadata=metadata, **packed)
+    return stream.getvalue()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
@@ -65,12 +65,7 @@ def figure_context(
 ) -> FigureContext:
     """Read all records of a results folder and keep those of a profile and a source.
 
-    Parameters
-    ----------
-    source : str, optional
-        A source of images instead of the suite's; without it, another one is taken if only that has records.
-    units : sequence of int
-        Hidden units whose filters are shown, instead of the most active ones.
+    Without a source it is the suite's, or another one if only that has records.
     """
     cells = suite.cells(profile, source)
     collected = collect(cells, run_context.store.load_all())
@@ -84,17 +79,12 @@ def figure_context(
         default=Numbers(Source(wanted, ""), cells, {}),
     )
     if len(found) > 1:
-        logger.warning(
-            "there are records of %d contents of mnist-rot %s; figures show %s, which has the most",
-            len(found),
-            chosen.source.name,
-            chosen.source,
-        )
+        message = "there are records of %d contents of mnist-rot %s; figures show %s, which has the most"
+        logger.warning(message, len(found), chosen.source.name, chosen.source)
     return FigureContext(suite, run_context, profile, source, chosen, tuple(units))
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """One evaluation of a cell's runs: a row or a line of a figure; the O-RBM has two."""
 
     cell: Cell
@@ -102,11 +92,11 @@ class Evaluation:
     label: str
 
 
-def evaluations(cells: Iterable[Cell]) -> Iterator[Evaluation]:
+def evaluations(cells: Iterable[Cell]) -> list[Evaluation]:
     """List the evaluations of cells, named and ordered as in the tables."""
-    for cell in cells:
-        for variant, ending in variants_of(cell.model):
-            yield Evaluation(cell, variant, cell.label + ending)
+    return [
+        Evaluation(cell, variant, cell.label + ending) for cell in cells for variant, ending in variants_of(cell.model)
+    ]
 
 
 class FigureMissing(ThetaRBMError):  # noqa: N818  the name says what it is

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 # Pixels between two tiles.
 GAP = 2
-CLASSES = 6
 FOLLOWS, STRAYS = "estimate turns with most of its row", "it does not"
 ARROWS: dict[str, dict[str, Any]] = {
     FOLLOWS: {"color": SKY, "linestyle": "-"},
@@ -38,8 +36,7 @@ PREVIEW_ROWS, PREVIEW_COLUMNS, PREVIEW_DOTS, PREVIEW_DPI = 8, 12, 84, 100
 PREVIEW_FIELD = "preview_sha256"
 
 
-@dataclass(frozen=True)
-class Palette:
+class Palette(NamedTuple):
     """Colours of pixel values, in so many steps; fewer make smaller files of noisy pictures."""
 
     colours: str
@@ -91,10 +88,15 @@ def draw_orientations(context: FigureContext) -> Drawing:
     """Show the first test image of some classes (rows) rotated by every φ_s (columns), with its orientation."""
     from matplotlib.lines import Line2D
 
+    from thetarbm_cli.data.prepare import prepare
     from thetarbm_cli.imaging.rotation import Rotations
 
     estimator = _estimator(context)
-    shown, names = first_of_classes(*_prepared_images(context).part("test"), CLASSES)
+    source = context.source or context.numbers.source.name
+    settings = DataSettings(**{**context.numbers.cells[0].data, "source": source})
+    check_prepared(context, settings)
+    prepared = prepare(context.run_context.data_dir, "mnist-rot", settings.source, seed=settings.seed)
+    shown, names = first_of_classes(*prepared.part("test"), 6)
     side, rotations = math.isqrt(shown.shape[1]), estimator.rotations
     rotated = Rotations(side, rotations).rotate_all(shown)
     found = np.stack([estimator(copies) for copies in rotated], axis=1)
@@ -119,11 +121,10 @@ def draw_making(context: FigureContext) -> Drawing:
     sources, degrees = zip(*OFFICIAL_ROWS, strict=True)
     digits, angles = load_mnist()[0][np.array(sources, dtype=np.intp)], np.array(degrees)
     rows = [digits, *(rotate_exactly(digits, angles, kernel) for kernel in (GAUSSIAN, BILINEAR))]
+    tiles = np.stack([as_unit_floats(row) for row in rows])
     figure = new_figure(PAGE, (PAGE - 0.9) / len(sources) * len(rows) + 0.3, pictures=True)
     names = ["MNIST", "as official", "bilinear"]
-    show_tiles(
-        figure.subplots(), np.stack([as_unit_floats(row) for row in rows]), IMAGES, names, [f"{x:.1f}°" for x in angles]
-    )
+    show_tiles(figure.subplots(), tiles, IMAGES, names, [f"{angle:.1f}°" for angle in degrees])
     return Drawing(figure)
 
 
@@ -138,12 +139,8 @@ def first_of_classes(
 def follows_rotations(found: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Tell whether each estimate fits most of its row.
 
-    An estimator that follows rotations finds s steps more on an image rotated by φ_s; what it finds without the
-    rotation is then the same along the row.
-
-    Parameters
-    ----------
-    found : (n, S) array of the orientations of n images, rotated by φ_0, φ_1, …
+    `found` is an (n, S) array of the orientations of n images, rotated by φ_0, φ_1, … An estimator that follows
+    rotations finds s steps more on an image rotated by φ_s; without the rotation it is then the same along the row.
     """
     rotations = found.shape[1]
     before = (found - np.arange(rotations)) % rotations
@@ -165,24 +162,8 @@ def _estimator(context: FigureContext) -> OrientationEstimator:
     return OrientationEstimator()
 
 
-def _prepared_images(context: FigureContext) -> Prepared:
-    """Read the images of the suite, whether or not there are runs."""
-    from thetarbm_cli.data.prepare import prepare
-
-    source = context.source or context.numbers.source.name
-    settings = DataSettings(**{**context.numbers.cells[0].data, "source": source})
-    check_prepared(context, settings)
-    return prepare(context.run_context.data_dir, "mnist-rot", settings.source, seed=settings.seed)
-
-
 def check_prepared(context: FigureContext, settings: DataSettings) -> None:
-    """Refuse data that would have to be made or downloaded first, or whose file is not there.
-
-    Raises
-    ------
-    FigureMissing
-        With the command that prepares it.
-    """
+    """Refuse data that would have to be made or downloaded first, with the command that prepares it."""
     from thetarbm_cli.data.prepare import prepared_checksum
 
     folder, source = context.run_context.data_dir, settings.source

@@ -41,12 +41,7 @@ NAMES = 0.9
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained model with the cell and the record that it belongs to.
-
-    Attributes
-    ----------
-    recorded : whether its weights are the recorded ones of the cell's first run
-    """
+    """A trained model with its cell and record, and whether its weights are the recorded ones of the first run."""
 
     cell: Cell
     record: RunRecord
@@ -116,36 +111,25 @@ def draw_samples(context: FigureContext) -> Drawing:
 
 
 def _fitted_models(context: FigureContext, cells: Sequence[Cell]) -> tuple[list[Fitted], dict[str, Any]]:
-    """Load the model of each cell, of the first seed that has weights here; what a `Drawing` of them lacks.
-
-    Raises
-    ------
-    FigureMissing
-        If there is none at all.
-    """
+    """Load the model of each cell, of the first seed that has weights here; what a `Drawing` of them lacks."""
     models: list[Fitted] = []
     without_record: list[Cell] = []
-    without_weights: list[RunRecord] = []
+    commands: dict[str, str] = {}
     for cell in cells:
         records = context.numbers.records.get(cell.name, [])
         found = next((fitted for record in records if (fitted := _load_model(context, cell, record))), None)
         if found is not None:
             models.append(found)
         elif records:
-            without_weights.append(records[0])
+            commands[records[0].run] = retrain_command(records[0])
         else:
             without_record.append(cell)
-    if not models and not without_weights:
+    if not models and not commands:
         raise nothing_measured(context, cells, "a trained model")
     if not models:
-        runs = ", ".join(record.run for record in without_weights)
-        commands = " && ".join(retrain_command(record) for record in without_weights)
-        raise FigureMissing(
-            f"there are no weights of {runs} in {context.run_context.store.folder}; {commands} makes them"
-        )
-    missing = tuple(
-        f"missing: the weights of {record.run}; {retrain_command(record)} makes it" for record in without_weights
-    )
+        folder, makes = context.run_context.store.folder, " && ".join(commands.values())
+        raise FigureMissing(f"there are no weights of {', '.join(commands)} in {folder}; {makes} makes them")
+    missing = tuple(f"missing: the weights of {run}; {command} makes it" for run, command in commands.items())
     as_recorded = not missing and all(each.recorded for each in models)
     return models, {"cells": tuple(without_record), "missing": missing, "recorded": as_recorded}
 

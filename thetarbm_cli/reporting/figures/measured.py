@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -43,21 +44,10 @@ HISTORY = {
     "reconstruction_error": "reconstruction error\n(squared, log scale)",
     "mean_activation": "mean activation",
 }
-# Size of the support set unless a cell says otherwise.
-ROTATIONS = 9
-BINS = 44
 # Standard deviations over seeds that the bands of learning curves show.
 BAND = 10
-# A scale is broken where more than this share of it would be empty.
-EMPTY = 0.4
 ONE_SEED = ", one seed"
-# How far from the middle of a row its marks lie.
-APART = 0.16
 CONTROL_LINES = ((0, (4, 2)), (0, (1, 1.5)), (0, (4, 2, 1, 2)))
-# Confusions rarer than this share of a class, in %, are shaded but not written.
-LEAST_WRITTEN = 0.5
-# At this luminance black and white text have the same contrast.
-EVEN_CONTRAST = 0.179
 # Panels of the ablations: a name, and the measures that it shows with their labels, marks and colours.
 TEST, TRAIN = "ours, test", "ours, train"
 ABLATION_PANELS = (
@@ -65,8 +55,7 @@ ABLATION_PANELS = (
     ("γ-score", ((GAMMA_TEST, TEST, "o", BLUE), (GAMMA_TRAIN, TRAIN, "^", SKY))),
 )
 ESTIMATOR = "orientation_"
-# The experiment of the best model, and how kinds of models are marked among published errors.
-BEST = "best"
+# How kinds of models are marked among published errors.
 FAMILIES = {"RBM": ("D", BLUE), "CNN": ("s", VERMILION), "SVM": ("o", GREY)}
 
 
@@ -146,7 +135,7 @@ def draw_gamma_offset(context: FigureContext) -> Drawing:
     panels = list(figure.subplots(len(parts), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0])
     for each, values in zip(shown, curves, strict=True):
         if 0.0 in values.index:
-            step = 360 / each.cell.parameters.get("rotations", ROTATIONS)
+            step = 360 / each.cell.parameters.get("rotations", 9)
             values = pd.concat([values, pd.Series({step: values[0.0]})])
         look = look_of(each.cell.model)
         fill = "white" if each.variant == NOT_ALIGNED else look.colour
@@ -162,26 +151,30 @@ def draw_gamma_offset(context: FigureContext) -> Drawing:
 
 
 def _without_gap(values: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Find the ends of a scale for values; it has two parts where more than `EMPTY` of it would be a gap."""
+    """Find the ends of a scale for values; it has two parts where more than 40 % of it would be a gap."""
     held = np.sort(values[np.isfinite(values)])
     low, high = held[0], held[-1]
     gaps = np.diff(held)
-    pad = 0.02 if high == low else 0.06 * (high - low)
-    if len(gaps) and gaps.max() > EMPTY * (high - low) > 0:
+    if len(gaps) and gaps.max() > 0.4 * (high - low) > 0:
         place = int(gaps.argmax())
         pad = 0.1 * (high - low - gaps.max()) or 0.02
         return [(low - pad, held[place] + pad), (held[place + 1] - pad, high + pad)]
+    pad = 0.06 * (high - low) or 0.02
     return [(low - pad, high + pad)]
 
 
 def draw_gamma_units(context: FigureContext) -> Drawing:
     """Draw γ on the test images of each unit that is alive, of all seeds together; a row for each model."""
     cells = context.model_cells()
-    shown = [(each, gammas) for each in evaluations(cells) if (gammas := _unit_gammas(context, each))]
+    shown = []
+    for each in evaluations(cells):
+        scores = [part.gamma.test for part in _measured(context, each) if part.gamma and part.gamma.test]
+        if gammas := [gamma for score in scores for gamma in score.per_unit if gamma is not None]:
+            shown.append((each, gammas))
     if not shown:
         raise nothing_measured(context, cells, "γ of each unit")
     highest = max(1.0, *(max(gammas) for _, gammas in shown))
-    edges = np.linspace(0, highest, BINS + 1)
+    edges = np.linspace(0, highest, 45)
     figure = new_figure(COLUMN, 0.75 + 0.72 * len(shown))
     panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, (each, gammas) in zip(panels, shown, strict=True):
@@ -197,12 +190,6 @@ def draw_gamma_units(context: FigureContext) -> Drawing:
     panels[-1].set_xlim(0, highest)
     figure.supylabel("units in %", fontsize=8)
     return Drawing(figure, _unseen(cells, (each for each, _ in shown)))
-
-
-def _unit_gammas(context: FigureContext, each: Evaluation) -> list[float]:
-    """List γ of all live units of all seeds."""
-    scores = [part.gamma.test for part in _measured(context, each) if part.gamma and part.gamma.test]
-    return [gamma for score in scores for gamma in score.per_unit if gamma is not None]
 
 
 def _measured(context: FigureContext, each: Evaluation) -> list[MeasuredPart]:
@@ -230,8 +217,7 @@ def draw_table_1(context: FigureContext) -> Drawing:
     }
     figure, panels = _dot_plot(context, "1", ((ERROR, "", "o", "D"),), also=means.values())
     for axes in panels:
-        for number, (label, mean) in enumerate(means.items()):
-            line = CONTROL_LINES[number % len(CONTROL_LINES)]
+        for (label, mean), line in zip(means.items(), itertools.cycle(CONTROL_LINES), strict=False):
             if axes.get_xlim()[0] <= mean <= axes.get_xlim()[1]:
                 axes.axvline(mean, color=GREY, linestyle=line, linewidth=1, label=f"{label}, {mean:.2f} %")
     legend_below(figure, panels, first=("ours", f"ours{ONE_SEED}", "the paper's"))
@@ -289,7 +275,7 @@ def _dot_plot(
         else:
             _break(axes, panels[number + 1])
     panels[0].set_ylim(len(labels) - 0.5, -0.5)
-    places = APART * np.linspace(-1, 1, 2 if len(marks) == 1 else len(marks))
+    places = 0.16 * np.linspace(-1, 1, 2 if len(marks) == 1 else len(marks))
     for each, number, value in values:
         _, ending, marker, papers_marker = marks[number]
         row = list(labels).index((each.cell.experiment, each.variant))
@@ -350,7 +336,11 @@ def draw_table_3(context: FigureContext) -> Drawing:
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
     for axes, (title, digits) in zip(panels, (("ours", 2), ("the paper's", 1)), strict=True):
         grid = errors.assign(error=both[title]).pivot(index="n", columns="p", values="error")
-        texts = [[_error_text(error, digits, limits.get(title)) for error in line] for line in grid.to_numpy()]
+        stars = np.where(grid > (limits.get(title) or np.inf), "*", "")
+        texts = [
+            ["–" if np.isnan(error) else f"{error:.{digits}f}{star}" for error, star in zip(*line, strict=True)]
+            for line in zip(grid.to_numpy(), stars, strict=True)
+        ]
         shades = heat_map(axes, grid.to_numpy(), texts, np.nanmin(both), np.nanmax(both))
         axes.set_title(title)
         axes.set_xticks(range(len(grid.columns)), [f"{p:g}" for p in grid.columns])
@@ -361,16 +351,15 @@ def draw_table_3(context: FigureContext) -> Drawing:
     return Drawing(figure, unmeasured)
 
 
-def _error_text(error: float, digits: int, limit: float | None) -> str:
-    if np.isnan(error):
-        return "–"
-    return f"{error:.{digits}f}{'*' if limit is not None and error > limit else ''}"
-
-
 def draw_confusion(context: FigureContext) -> Drawing:
     """Draw how often each class is taken for each other, in % of the class, over all seeds; a panel for each model."""
     cells = context.model_cells()
-    shares = [(each, share) for each in evaluations(cells) if (share := _confusion(context, each)) is not None]
+    shares = []
+    for each in evaluations(cells):
+        if measured := [part.svm for part in _measured(context, each) if part.svm and part.svm.confusion]:
+            total = np.sum([svm.confusion for svm in measured], axis=0, dtype=float)
+            total *= 100 / np.maximum(total.sum(axis=1, keepdims=True), 1)
+            shares.append((each, pd.DataFrame(total, index=measured[0].classes, columns=measured[0].classes)))
     if not shares:
         raise nothing_measured(context, cells, "a confusion matrix")
     # The diagonal would drown the rest: it is written, not shaded.
@@ -381,7 +370,7 @@ def draw_confusion(context: FigureContext) -> Drawing:
     figure = new_figure(PAGE, (PAGE - 0.9) / columns * lines + 0.3 * lines)
     panels = figure.subplots(lines, columns, squeeze=False)
     for axes, (each, share), error in zip(panels.flat, shares, errors, strict=False):
-        texts = [[f"{number:.0f}" if number >= LEAST_WRITTEN else "" for number in line] for line in share.to_numpy()]
+        texts = [[f"{number:.0f}" if number >= 0.5 else "" for number in line] for line in share.to_numpy()]
         shades = heat_map(axes, error, texts, 0.0, high)
         axes.set_title(each.label)
         axes.set_xticks(range(len(share)), share.columns)
@@ -395,16 +384,6 @@ def draw_confusion(context: FigureContext) -> Drawing:
     return Drawing(figure, _unseen(cells, (each for each, _ in shares)))
 
 
-def _confusion(context: FigureContext, each: Evaluation) -> pd.DataFrame | None:
-    """Sum the confusion matrices of all seeds, in % of the true class (rows); None if none was measured."""
-    measured = [part.svm for part in _measured(context, each) if part.svm and part.svm.confusion]
-    if not measured:
-        return None
-    total = np.sum([svm.confusion for svm in measured], axis=0, dtype=float)
-    classes = measured[0].classes
-    return pd.DataFrame(100 * total / np.maximum(total.sum(axis=1, keepdims=True), 1), index=classes, columns=classes)
-
-
 def heat_map(axes: Any, grid: NDArray[np.float64], texts: list[list[str]], low: float, high: float) -> Any:
     """Shade a grid, grey where it has no number, and write texts into it, white on dark and black on light."""
     axes.grid(False)
@@ -415,7 +394,8 @@ def heat_map(axes: Any, grid: NDArray[np.float64], texts: list[list[str]], low: 
     shades = axes.imshow(grid, cmap=SEQUENTIAL, vmin=low, vmax=high, aspect="auto")
     for (row, column), number in np.ndenumerate(grid):
         if texts[row][column]:
-            dark = bool(np.isfinite(number)) and _luminance(shades.to_rgba(number)[:3]) < EVEN_CONTRAST
+            # At this luminance black and white text have the same contrast.
+            dark = bool(np.isfinite(number)) and _luminance(shades.to_rgba(number)[:3]) < 0.179
             style = {"color": "white" if dark else "black", "ha": "center", "va": "center", "fontsize": SMALL_TEXT}
             # It lies inside of its axes, so the layout need not measure it.
             axes.text(column, row, texts[row][column], **style).set_in_layout(False)
@@ -432,7 +412,7 @@ def draw_years(context: FigureContext) -> Drawing:
     """Draw published errors over the years, and the best model's as a line."""
     from matplotlib.ticker import MaxNLocator, NullFormatter, StrMethodFormatter
 
-    cells = [cell for cell in context.numbers.in_table("beyond") if cell.experiment == BEST]
+    cells = [cell for cell in context.numbers.in_table("beyond") if cell.experiment == "best"]
     best = next((mean for cell in cells if (mean := context.numbers.value(cell, ERROR).mean) is not None), None)
     if best is None or not context.suite.literature:
         raise nothing_measured(context, cells, "the best θ-RBM of the table beyond")
@@ -450,24 +430,12 @@ def draw_years(context: FigureContext) -> Drawing:
             close = [error for error in (*near, best) if 0 < abs(np.log(error / each.test_error_percent)) < 0.2]
             above = np.sign(each.test_error_percent - close[0]) if close else 0
             late = 2 * each.year > first + last
-            axes.annotate(
-                f"{each.label} {each.test_error_percent:g}",
-                (each.year, each.test_error_percent),
-                xytext=(-6 if late else 6, 4 * above),
-                textcoords="offset points",
-                ha="right" if late else "left",
-                va="center",
-                fontsize=SMALL_TEXT,
-            )
+            style = {"ha": "right" if late else "left", "va": "center", "fontsize": SMALL_TEXT}
+            point, away = (each.year, each.test_error_percent), (-6 if late else 6, 4 * above)
+            axes.annotate(f"{each.label} {point[1]:g}", point, away, textcoords="offset points", **style)
     axes.axhline(best, color=OURS, label="ours")
-    axes.annotate(
-        f"local θ-RBM, this project {best:.2f}",
-        (first, best),
-        xytext=(0, 4),
-        textcoords="offset points",
-        color=OURS,
-        fontsize=SMALL_TEXT,
-    )
+    ours = {"color": OURS, "fontsize": SMALL_TEXT}
+    axes.annotate(f"local θ-RBM, this project {best:.2f}", (first, best), (0, 4), textcoords="offset points", **ours)
     axes.set_yscale("log")
     axes.set_yticks([1, 2, 5, 10])
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -508,11 +476,8 @@ def draw_estimators(context: FigureContext) -> Drawing:
     # The runs of the reading taken are those of a table.
     records = context.numbers.records
     taken = {record.run for cell in context.numbers.in_table("1") for record in records.get(cell.name, [])}
-    names = [
-        ", ".join(map(str, cell.at.values()))
-        + (" (taken)" if any(record.run in taken for record in records[cell.name]) else "")
-        for cell in shown
-    ]
+    endings = [" (taken)" if any(record.run in taken for record in records[cell.name]) else "" for cell in shown]
+    names = [", ".join(map(str, cell.at.values())) + ending for cell, ending in zip(shown, endings, strict=True)]
     panels[0].set_yticks(range(len(shown)), names)
     panels[0].set_ylim(len(shown) - 0.5, -0.5)
     panels[0].set_ylabel(", ".join(axis.removeprefix(ESTIMATOR) for axis in shown[0].at))
@@ -528,12 +493,7 @@ def _at_least_two(context: FigureContext, cells: Sequence[Cell], what: str) -> l
 
 
 def _ablation(figure: Any, panels: Any, context: FigureContext, cells: Sequence[Cell], *, upright: bool) -> None:
-    """Draw measures of cells in their order, with the deviation over seeds, and a line at the paper's value.
-
-    Parameters
-    ----------
-    upright : whether the cells go downwards, not to the right
-    """
+    """Draw measures of cells, downwards if `upright`, else to the right, and a line at the paper's value."""
     first = cells[0]
     same = [
         cell

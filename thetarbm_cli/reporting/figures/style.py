@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-
-from thetarbm_cli.errors import InputError
-from thetarbm_cli.reporting.figures import FORMATS
 
 # Widths of one column and of the page of a printed paper, in inches; no text is below 7 points at these sizes.
 COLUMN, PAGE = 3.5, 7.16
@@ -17,16 +13,8 @@ SMALL_TEXT = 7
 DPI = 180
 
 # The palette of Okabe and Ito, made to be told apart with any colour vision.
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
-    "#000000",
-    "#e69f00",
-    "#56b4e9",
-    "#009e73",
-    "#f0e442",
-    "#0072b2",
-    "#d55e00",
-    "#cc79a7",
-)
+BLACK, ORANGE, SKY, GREEN = "#000000", "#e69f00", "#56b4e9", "#009e73"
+BLUE, VERMILION, PURPLE = "#0072b2", "#d55e00", "#cc79a7"
 OURS, PAPERS = BLUE, VERMILION
 GREY, FAINT = "#666666", "#d9d9d9"
 # Light is little and dark is much, so that it holds in grey print; red and blue differ for any colour vision.
@@ -105,36 +93,5 @@ def legend_below(figure: Any, panels: Iterable[Any], first: Sequence[str] = ()) 
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             marks.setdefault(label, handle)
     labels = sorted(marks, key=lambda label: first.index(label) if label in first else len(first))
-    width = figure.get_figwidth()
-    figure.legend(
-        [marks[label] for label in labels],
-        labels,
-        loc="outside lower center",
-        ncols=len(labels) if width > COLUMN else 2,
-    )
-
-
-def render(figure: Any, form: str, name: str, title: str) -> bytes:
-    """Write a figure as the content of a file; no time, version or random id is in it.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    form : one of `FORMATS`
-    name, title : of the figure; random ids of an SVG become ones that follow from the name
-    """
-    import matplotlib
-
-    if form not in FORMATS:
-        raise InputError(f"there is no format {form!r} for figures; choose from {', '.join(FORMATS)}")
-    nameless: dict[str, dict[str, None]] = {
-        "png": {"Software": None},
-        "svg": {"Date": None, "Creator": None},
-        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-    }
-    packed = {"pil_kwargs": {"optimize": True}} if form == "png" else {}
-    stream = io.BytesIO()
-    with printing():
-        matplotlib.rcParams["svg.hashsalt"] = f"thetarbm-{name}"
-        figure.savefig(stream, format=form, dpi=DPI, metadata={"Title": title, **nameless[form]}, **packed)
-    return stream.getvalue()
+    columns = len(labels) if figure.get_figwidth() > COLUMN else 2
+    figure.legend([marks[label] for label in labels], labels, loc="outside lower center", ncols=columns)

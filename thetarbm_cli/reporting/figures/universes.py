@@ -33,13 +33,7 @@ LEAST_WRITTEN = 5
 
 
 def analysis_of(context: FigureContext) -> Analysis:
-    """Analyse the recorded universes of Tables 1 and 2, once for all figures.
-
-    Raises
-    ------
-    FigureMissing
-        If there are none.
-    """
+    """Analyse the recorded universes of Tables 1 and 2, once for all figures."""
     if "universes" not in context.loaded:
         results = context.run_context.store.folder.parent
         found = find_universes(context.suite, results)
@@ -68,12 +62,13 @@ def _specification_curves(analysis: Analysis, column: str, name: str, wanted: st
     curves = {label: means for label, means in curves.items() if len(means)}
     if not curves:
         raise FigureMissing("no universe has the θ-RBM and a rival")
+    nearest = analysis.nearest("all") or analysis.nearest("common")
     options = lines.drop_duplicates("universe").set_index("universe")[list(analysis.readings.choices)]
     rows = _dashboard_rows(analysis, curves, options)
     figure = new_figure(PAGE, 2.6 + 0.135 * len(rows))
     heights = [2.0, 0.135 * len(rows)]
     upper, lower = figure.subplots(2, len(curves), sharex="col", squeeze=False, height_ratios=heights)
-    marked = {"as the suite reads it": (DEFAULT, "D", BLACK), "nearest to the paper": (_nearest(analysis), "s", PAPERS)}
+    marked = {"as the suite reads it": (DEFAULT, "D", BLACK), "nearest to the paper": (nearest, "s", PAPERS)}
     for axes, dashboard, (label, values) in zip(upper, lower, curves.items(), strict=True):
         holds = values < 0 if wanted == "below" else values > 0
         ranks = np.arange(len(values))
@@ -128,10 +123,6 @@ def _dashboard_rows(
         for option in analysis.readings.choices[name].options
         if (options[name] == option).any()
     ]
-
-
-def _nearest(analysis: Analysis) -> str | None:
-    return analysis.nearest("all") or (analysis.nearest("common") if "common" in analysis.distances else None)
 
 
 def draw_influence(context: FigureContext) -> Drawing:
@@ -193,14 +184,9 @@ def draw_clouds(context: FigureContext) -> Drawing:
             axes.plot(errors[default], gammas[default], look.marker, **taken)
             paper = own["published"].dropna()
             if len(paper):
-                marked = {
-                    "mfc": "none",
-                    "color": PAPERS,
-                    "markersize": 8,
-                    "markeredgewidth": 1.4,
-                    "label": "the paper's",
-                }
-                axes.plot(paper[ERROR].iloc[0], paper[GAMMA_TEST].iloc[0], look.marker, **marked)
+                hollow = {"mfc": "none", "color": PAPERS, "markersize": 8, "markeredgewidth": 1.4}
+                point = paper[ERROR].iloc[0], paper[GAMMA_TEST].iloc[0]
+                axes.plot(*point, look.marker, label="the paper's", **hollow)
     panels[0].set_ylabel("γ-score on test images")
     legend_below(figure, panels, first=list(dict.fromkeys(points["label"])))
     return Drawing(figure)

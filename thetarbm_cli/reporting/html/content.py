@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from thetarbm_cli.experiments.execution.theory import load_theory
 from thetarbm_cli.experiments.runs.record import RunRecord
@@ -23,7 +23,7 @@ from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.listing import list_runs
 from thetarbm_cli.reporting.multiverse import Analysis, find_universes
-from thetarbm_cli.reporting.tables import Entry, Report, Row, Table, assemble
+from thetarbm_cli.reporting.tables import Report, Table, assemble
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -117,15 +117,9 @@ def universe_rows(analysis: Analysis) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Number:
-    """A measure of a cell as it is shown: ours, the paper's, the difference, and the runs behind it.
+    """A measure of a cell as it is shown, under a name that is unique in the page.
 
-    Numbers that have a text as well are for sorting, with full precision.
-
-    Attributes
-    ----------
-    name : unique in the page
-    difference : ours minus the paper's
-    runs : seed, id and number of each run
+    The difference is ours minus the paper's, as a number for sorting; `runs` are seed, id and number of each run.
     """
 
     name: str
@@ -141,6 +135,7 @@ class Number:
 def number_of(numbers: Numbers, value: Value, name: str) -> Number:
     """Write a value as the page shows it, with the runs that it is the mean of."""
     measure = MEASURES[value.measure]
+    runs = numbers.runs_of(value.cell, value.measure, value.variant)
     difference = None if value.mean is None or value.published is None else value.mean - value.published
     return Number(
         name=name,
@@ -151,25 +146,14 @@ def number_of(numbers: Numbers, value: Value, name: str) -> Number:
         deviation="" if value.deviation is None else measure.text(value.deviation),
         difference=difference,
         difference_text="" if difference is None else signed(difference, measure.digits),
-        runs=[(record.seed, record.run, f"{number:.10g}") for record, number in numbers.runs_of(value)],
+        runs=[(record.seed, record.run, f"{number:.10g}") for record, number in runs],
     )
 
 
 def signed(number: float, digits: int) -> str:
     """Write a difference with its sign; one that is rounded to nothing has none."""
-    text = f"{abs(number):.{digits}f}"
-    if not text.strip("0."):
-        return text
-    return f"{MINUS if number < 0 else '+'}{text}"
-
-
-def published_text(entry: Entry, row: Row, table: Table) -> str:
-    """Write the paper's number as the paper prints it; controls have the digits of ours."""
-    if entry.value.published is None:
-        return ""
-    digits = MEASURES[entry.value.measure].digits
-    digits = digits if row.control else table.kind.published_digits or digits
-    return f"{entry.value.published:.{digits}f}{'*' if entry.published_starred else ''}"
+    text = f"{number:+.{digits}f}"
+    return text.replace("-", MINUS) if text.strip("+-0.") else text[1:]
 
 
 def about_table(table: Table) -> str:
@@ -224,35 +208,22 @@ def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
     return table
 
 
-@dataclass(frozen=True)
-class RunEnvironment:
-    """The environment of some runs.
+class RunEnvironment(NamedTuple):
+    """How many runs were made in an environment, its facts by name, and its revisions with the ids of their runs."""
 
-    Attributes
-    ----------
-    facts : names and values, in the order of the records
-    revisions : each revision of the code with the ids of its runs, those with the most runs first
-    """
-
-    facts: list[tuple[str, str]]
+    runs: int
+    facts: dict[str, str]
     revisions: list[tuple[str, list[str]]]
-
-    @property
-    def count(self) -> int:
-        """How many runs."""
-        return sum(len(runs) for _, runs in self.revisions)
 
 
 def environments(records: Sequence[RunRecord]) -> list[RunEnvironment]:
     """Sort the records by their environments, the one with the most runs first."""
     groups: dict[str, list[RunRecord]] = {}
     for record in records:
-        machine = dict(_machine(record))
-        groups.setdefault(json.dumps(machine, sort_keys=True), []).append(record)
+        groups.setdefault(json.dumps(_machine(record), sort_keys=True), []).append(record)
     return [
         RunEnvironment(
-            [(name, _words(value)) for name, value in _machine(group[0])],
-            revisions(group),
+            len(group), {name: _words(value) for name, value in _machine(group[0]).items()}, revisions(group)
         )
         for _, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
@@ -268,13 +239,13 @@ def revisions(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
     return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def _machine(record: RunRecord) -> list[tuple[str, Any]]:
+def _machine(record: RunRecord) -> dict[str, Any]:
     """Give an environment without its revision, and lists sorted: libraries are found in the order of their loading."""
-    return [
-        (name, sorted(value, key=lambda each: json.dumps(each, sort_keys=True)) if isinstance(value, list) else value)
+    return {
+        name: sorted(value, key=lambda each: json.dumps(each, sort_keys=True)) if isinstance(value, list) else value
         for name, value in record.environment.model_dump().items()
         if name != "git"
-    ]
+    }
 
 
 def _words(value: Any) -> str:
@@ -303,7 +274,7 @@ def missing(content: Content, pictures: Sequence[Picture]) -> list[MissingPart]:
     figures = [
         MissingPart(
             kind="figure",
-            name=picture.name,
+            name=picture.figure.name,
             source=picture.source.name,
             reason="; ".join(picture.missing),
             command=picture.command,

@@ -26,38 +26,35 @@ from thetarbm_cli.reporting.html.content import (
     about_table,
     environments,
     number_of,
-    published_text,
     reruns,
     revisions,
     universe_models,
     universe_rows,
 )
 from thetarbm_cli.reporting.html.pictures import Picture
+from thetarbm_cli.reporting.render import published_text
 from thetarbm_cli.reporting.tables import Table
 
 PACKAGE = "thetarbm_cli.reporting.html"
 # Characters of a piece of code that has room on a phone.
 LONGEST_WHOLE = 30
 # A verdict is shown by a sign and a word, never by colour alone.
-SIGNS = {REPRODUCED: "✓", PARTLY: "◐", UNDECIDED: "≈", NOT: "✗", NO_DATA: "–"}
-SIGNS |= {ELSEWHERE[word]: sign for word, sign in SIGNS.items() if word in ELSEWHERE}
-CLASSES = {REPRODUCED: "good", PARTLY: "half", UNDECIDED: "half", NOT: "bad", NO_DATA: "none"}
-CLASSES |= {ELSEWHERE[word]: name for word, name in CLASSES.items() if word in ELSEWHERE}
+LOOKS = {
+    REPRODUCED: ("good", "✓"),
+    PARTLY: ("half", "◐"),
+    UNDECIDED: ("half", "≈"),
+    NOT: ("bad", "✗"),
+    NO_DATA: ("none", "–"),
+}
+LOOKS |= {ELSEWHERE[word]: look for word, look in LOOKS.items() if word in ELSEWHERE}
 
 
 @dataclass
 class Part:
-    """What the page shows of one source of images.
-
-    Attributes
-    ----------
-    name : unique in the page
-    another_dataset : whether the images are of another data set than the paper's
-    """
+    """What the page shows of one source of images, under a name that is unique in the page."""
 
     name: str
     numbers: Numbers
-    another_dataset: bool
     verdicts: list[Verdict]
     tables: list[Table]
     pictures: list[Picture]
@@ -72,7 +69,7 @@ class Part:
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How many claims have each verdict."""
-        called = ELSEWHERE if self.another_dataset else {}
+        called = {} if self.source.is_papers else ELSEWHERE
         words = [called.get(word, word) for word in (REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA)]
         counted = Counter(verdict.verdict for verdict in self.verdicts)
         return [(word, counted[word]) for word in words]
@@ -83,7 +80,7 @@ class Part:
         found: dict[str, list[str]] = {}
         for picture in self.pictures:
             if picture.drawn_before:
-                found.setdefault("; ".join(picture.missing), []).append(picture.title)
+                found.setdefault("; ".join(picture.missing), []).append(picture.figure.label)
         return found
 
     def number(self, value: Value) -> Number:
@@ -124,7 +121,6 @@ def render_page(content: Content, pictures: Sequence[Picture], written: str = ""
         Part(
             name=f"source{number}",
             numbers=numbers,
-            another_dataset=number >= len(report.verdicts),
             verdicts=verdicts,
             tables=report.tables[numbers.source],
             pictures=[picture for picture in pictures if picture.source == numbers.source],
@@ -150,8 +146,7 @@ def render_page(content: Content, pictures: Sequence[Picture], written: str = ""
         universe_rows=universe_rows,
         parts=parts,
         environments=environments(content.records),
-        signs=SIGNS,
-        classes=CLASSES,
+        looks=LOOKS,
     )
 
 
@@ -169,7 +164,7 @@ def prose(text: str) -> Markup:
     Names of models, numbers with their units and short pieces of code are not broken.
     """
     return Markup("").join(
-        _code(piece) if is_code % 2 else _symbols(piece) for is_code, piece in enumerate(re.split("`([^`]+)`", text))
+        _code(piece) if is_code % 2 else _sentence(piece) for is_code, piece in enumerate(re.split("`([^`]+)`", text))
     )
 
 
@@ -178,22 +173,11 @@ def _code(text: str) -> Markup:
     return Markup("<code{}>{}</code>").format(whole, text)
 
 
-def _symbols(text: str) -> Markup:
-    """Escape a text; every other part of it, split at its symbols, is an index."""
+def _sentence(text: str) -> Markup:
     text = text.replace("theta-RBM", "θ-RBM")
     text = re.sub(r"(?<=\d) (?=(?:%|px|points?)(?!\w))|(?<=\w) (?=[=±] )|(?<=[=±]) ", "\N{NO-BREAK SPACE}", text)
-    parts = re.split(r"(?<=\b[A-ZΑ-Ωα-ω])_([A-Za-z0-9α-ω])\b", text)
-    return Markup("").join(
-        Markup("<sub>{}</sub>").format(part) if is_index % 2 else _names(part) for is_index, part in enumerate(parts)
-    )
-
-
-def _names(text: str) -> Markup:
-    """Escape a text, in which the names of models stay in one piece."""
-    return Markup("").join(
-        Markup('<span class="whole">{}</span>').format(part) if is_name % 2 else escape(part)
-        for is_name, part in enumerate(re.split("((?:θ|TI|O)-RBM)", text))
-    )
+    text = re.sub(r"(?<=\b[A-ZΑ-Ωα-ω])_([A-Za-z0-9α-ω])\b", r"<sub>\1</sub>", str(escape(text)))
+    return Markup(re.sub("((?:θ|TI|O)-RBM)", r'<span class="whole">\1</span>', text))
 
 
 def words_of(name: str) -> list[str]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.reporting.figures import FIGURES, encode, make
-from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, missing_lines
+from thetarbm_cli.reporting.figures import FIGURES, FigureEntry, encode, make
+from thetarbm_cli.reporting.figures.context import FigureContext, missing_lines
 from thetarbm_cli.reporting.figures.style import DPI
 from thetarbm_cli.reporting.frame import Source
 
@@ -33,13 +33,7 @@ logger = logging.getLogger("thetarbm")
 
 @dataclass(frozen=True)
 class Image:
-    """A picture as a file has it.
-
-    Attributes
-    ----------
-    form : one of `KINDS`
-    inches : width and height
-    """
+    """A picture as a file has it, in one of `KINDS`, with its width and height."""
 
     form: str
     content: bytes
@@ -64,20 +58,16 @@ class Picture:
     Attributes
     ----------
     image : None if it cannot be shown
-    is_chart : whether it is of lines and marks, whose colours may be turned for a dark page, not of images
-    drawn_before : whether it is a file of ``thetarbm figures``, as it cannot be drawn now
     missing : what it lacks, or why it cannot be drawn, with the commands that help
+    drawn_before : whether it is a file of ``thetarbm figures``, as it cannot be drawn now
     command : draws it as a file
     """
 
-    name: str
+    figure: FigureEntry
     source: Source
-    title: str
-    caption: str
     image: Image | None
-    is_chart: bool
-    drawn_before: bool
     missing: list[str]
+    drawn_before: bool
     command: str
 
 
@@ -103,12 +93,7 @@ def draw_pictures(
                 image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
             left -= size
             command = command_line("figures", figure.name, profile=content.profile, source=source)
-            is_chart = figure.is_chart
-            pictures.append(
-                Picture(
-                    figure.name, numbers.source, figure.label, figure.about, image, is_chart, before, missing, command
-                )
-            )
+            pictures.append(Picture(figure, numbers.source, image, missing, before, command))
             if progress is not None:
                 progress(len(pictures), total)
     return pictures
@@ -118,25 +103,20 @@ def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str], 
     """Draw a figure, or read it from the results folder where it cannot be drawn; what it lacks, and which it was."""
     try:
         drawing = make(name, context)
-        return _encode(name, drawing), missing_lines(context, [drawing]), False
+        # Vector graphics stay sharp; pixels where those are large.
+        form, content = "svg", encode(name, drawing, "svg")
+        if len(content) > LARGEST_FIGURE // 2:
+            form, content = "png", encode(name, drawing, "png")
+        image = Image(form, content, tuple(drawing.figure.get_size_inches()))
+        return image, missing_lines(context, [drawing]), False
     except ThetaRBMError as error:
         reason = str(error)
     except Exception as error:  # noqa: BLE001  what is wrong with one figure must not cost the page
         reason = f"unexpected {type(error).__name__}: {error}"
         logger.warning("figure %s: %s", name, reason)
     # A clone has the figures of the paper's profile, but no weights to draw them from.
-    path = context.run_context.store.folder.parent / "figures" / f"{name}{context.suffix}.png"
-    image = _read(path)
-    return image, [reason], image is not None
-
-
-def _encode(name: str, drawing: Drawing) -> Image:
-    """Encode vector graphics, which stay sharp; pixels where those are large."""
-    width, height = drawing.figure.get_size_inches()
-    image = Image("svg", encode(name, drawing, "svg"), (width, height))
-    if len(image.content) <= LARGEST_FIGURE // 2:
-        return image
-    return Image("png", encode(name, drawing, "png"), (width, height))
+    before = _read(context.run_context.store.folder.parent / "figures" / f"{name}{context.suffix}.png")
+    return before, [reason], before is not None
 
 
 def _read(path: Path) -> Image | None:
