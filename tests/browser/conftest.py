@@ -12,15 +12,27 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.experiments.runs import call
-from tests.experiments.suites import save, write_suite
+from tests.experiments.suites import record_for, save, write_suite
 from tests.reporting.numbers import records
 from tests.reporting.test_multiverse import SUITE as UNIVERSES
 from tests.reporting.test_multiverse import records_of, usual
 from thetarbm_cli.experiments.multiverse import Readings, multiverse_store
+from thetarbm_cli.experiments.runs.record import EnvironmentPart
 from thetarbm_cli.experiments.suite.loader import load_suite
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route
+
+HOSTILE = "<script>window.harmed = true</script><img src=x onerror='window.harmed = true'>"
+HOSTILE_SUITE = f"""\
+format: 1
+title: "{HOSTILE}"
+assumptions:
+  - {{name: open, reading: "{HOSTILE}", why: "{HOSTILE}"}}
+profiles: {{paper: {{seeds: 1}}}}
+experiments:
+  - {{name: rbm, label: "{HOSTILE}", model: rbm, grid: {{sparsity: [0.3]}}, tables: ["1"]}}
+"""
 
 
 @dataclass
@@ -55,6 +67,21 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = call(folder / "data", folder / "results", "report", "--out", str(path), "--json")
     assert done.code == 0
     assert "table-1" in done.json["figures"]
+    return path
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page whose suite and record carry markup."""
+    folder = tmp_path_factory.mktemp("hostile")
+    suite = folder / "suite.yaml"
+    suite.write_text(HOSTILE_SUITE, encoding="utf-8")
+    cell = load_suite(suite).cells("paper")[0]
+    changes: dict[str, Any] = {"run": "<script>", "environment": EnvironmentPart(processor=HOSTILE)}
+    numbers = {"test_error_percent": 15.0, "gamma_train": 0.2, "gamma_test": 0.2}
+    save(folder / "results", record_for(cell, **numbers).model_copy(update=changes))
+    path = folder / "page.html"
+    assert call(folder, folder / "results", "report", "--suite", str(suite), "--out", str(path)).code == 0
     return path
 
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.browser.conftest import Open
+from tests.browser.conftest import HOSTILE, Open
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
@@ -62,6 +63,24 @@ def test_the_page_asks_for_nothing_and_complains_of_nothing(visit: Open) -> None
     assert visited.requests == []
 
 
+def test_the_policy_stops_scripts_that_are_not_the_pages_own(visit: Open) -> None:
+    visited = visit()
+    visited.page.evaluate(
+        """() => {
+          const script = document.createElement("script");
+          script.textContent = "window.harmed = true";
+          document.body.append(script);
+          const image = document.createElement("img");
+          image.src = "https://example.org/x.png";
+          document.body.append(image);
+        }"""
+    )
+    visited.page.wait_for_timeout(200)
+    assert visited.page.evaluate("window.harmed") is None
+    assert visited.requests == []
+    assert sum("Content Security Policy" in message for message in visited.messages) >= 2
+
+
 def test_a_click_sorts_up_down_and_back(visit: Open) -> None:
     table = visit().page.locator("#source0-table1")
     suite_order = ["RBM", "O-RBM, not aligned", "O-RBM, aligned", "TI-RBM", "θ-RBM"]
@@ -91,6 +110,9 @@ def test_the_keyboard_sorts_a_column_under_two_headings(visit: Open) -> None:
     page.keyboard.press("Space")
     assert labels(table)[0] == "θ-RBM"
     assert page.locator("#status").inner_text() == "Sorted by train, descending."
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    assert table.locator("th[aria-sort=ascending], th[aria-sort=descending]").count() == 1
 
 
 def test_numbers_sort_as_numbers_and_gaps_stay_last(visit: Open) -> None:
@@ -130,19 +152,43 @@ def test_runs_are_shown_under_the_pointer_and_by_focus(visit: Open) -> None:
     assert tip.is_hidden()
 
 
-@pytest.mark.parametrize("refused", [False, True])
-def test_a_command_is_copied_also_without_the_clipboards_script(visit: Open, refused: bool) -> None:
-    page = visit(permissions=["clipboard-read", "clipboard-write"]).page
-    if refused:
-        page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')); }")
+def test_the_keyboard_reaches_everything_in_order(visit: Open) -> None:
+    page = visit().page
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+    page.keyboard.press("Enter")
+    assert page.locator(".verdicts .evidence").first.is_visible()
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_a_command_is_copied(visit: Open) -> None:
+    visited = visit(permissions=["clipboard-read", "clipboard-write"])
+    page = visited.page
     open_all(page)
     row = page.locator("table.commands tbody tr").first
     row.get_by_role("button", name="Copy").click()
     row.get_by_role("button", name="Copied").wait_for()
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied == row.locator("code").inner_text()
-    assert copied.endswith(" run rbm/sparsity=0.3 --force rbm/sparsity=0.3")
+    words = shlex.split(copied)
+    # The folders of the call that wrote the page, and then the run.
+    assert words[:2] == ["thetarbm", "--data-dir"]
+    assert words[3] == "--results"
+    assert words[5:] == ["run", "rbm/sparsity=0.3", "--force", "rbm/sparsity=0.3"]
     assert page.locator("#status").inner_text() == "Copied."
+
+
+def test_a_command_is_copied_without_the_clipboards_script(visit: Open) -> None:
+    page = visit(permissions=["clipboard-read", "clipboard-write"]).page
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('refused')); }")
+    open_all(page)
+    row = page.locator("table.commands tbody tr").nth(1)
+    row.get_by_role("button", name="Copy").click()
+    row.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == row.locator("code").inner_text()
 
 
 def test_dark_and_light_follow_the_system_until_the_button_is_used(visit: Open) -> None:
@@ -161,6 +207,16 @@ def test_dark_and_light_follow_the_system_until_the_button_is_used(visit: Open) 
     assert light.locator("#theme").get_attribute("aria-pressed") == "true"
 
 
+def test_charts_are_turned_on_a_dark_page_and_commands_are_folded(visit: Open) -> None:
+    shade = "getComputedStyle(document.querySelector('.picture.chart img')).filter"
+    assert visit(color_scheme="light").page.evaluate(shade) == "none"
+    page = visit(color_scheme="dark").page
+    assert "invert" in page.evaluate(shade)
+    page.locator("#theme").click()
+    assert page.evaluate(shade) == "none"
+    assert page.locator("table.commands").first.is_hidden()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_can_be_read(visit: Open, scheme: str) -> None:
     page = visit(color_scheme=scheme).page
@@ -168,7 +224,7 @@ def test_text_can_be_read(visit: Open, scheme: str) -> None:
     assert page.evaluate(FAINT_TEXT) == []
 
 
-@pytest.mark.parametrize("width", [320, 1280])
+@pytest.mark.parametrize("width", [320, 360, 768, 1280])
 def test_the_page_is_never_wider_than_the_screen(visit: Open, width: int) -> None:
     page = visit(width=width).page
     open_all(page)
@@ -193,10 +249,11 @@ def test_a_phone_can_push_wide_tables_and_tap_numbers(visit: Open) -> None:
     assert page.locator("#tip").is_hidden()
 
 
-def test_universes_are_chosen_by_their_options_and_sorted(visit: Open, universes: Path) -> None:
-    page = visit(universes, width=375).page
+@pytest.mark.parametrize("width", [375, 1280])
+def test_universes_are_chosen_by_their_options_and_sorted(visit: Open, universes: Path, width: int) -> None:
+    page = visit(universes, width=width).page
     open_all(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     rows = page.locator("#readings-universes tbody tr")
     total = rows.count()
     first, second = page.locator(".filter select").all()
@@ -212,6 +269,9 @@ def test_universes_are_chosen_by_their_options_and_sorted(visit: Open, universes
     page.locator("#readings-universes").get_by_role("button", name="distance").press("Enter")
     distances: list[float] = visible.evaluate_all("rows => rows.map((row) => Number(row.cells[1].dataset.value))")
     assert distances == sorted(distances)
+    first.select_option("")
+    second.select_option("")
+    assert visible.count() == total
 
 
 def test_print_shows_what_is_folded_and_leaves_out_what_is_clicked(visit: Open) -> None:
@@ -229,6 +289,22 @@ def test_print_shows_what_is_folded_and_leaves_out_what_is_clicked(visit: Open) 
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert page.locator(".evidence").first.is_hidden()
+    assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_markup_in_suite_and_records_is_text(visit: Open, hostile: Path) -> None:
+    visited = visit(hostile)
+    page = visited.page
+    open_all(page)
+    page.locator("#source0-table1 .number").first.focus()
+    assert "<script>" in page.locator("#tip").inner_text()
+    page.wait_for_timeout(200)
+    assert page.evaluate("window.harmed") is None
+    assert page.locator("h1").inner_text() == HOSTILE
+    assert page.locator("script").count() == 1
+    assert HOSTILE in page.locator("#environments").inner_text()
+    assert visited.messages == []
+    assert visited.requests == []
 
 
 def test_without_scripts_everything_can_be_read(visit: Open) -> None:

@@ -31,6 +31,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -209,27 +210,27 @@ class Numbers:
         return pd.DataFrame(pairs, columns=["cell", "run"]).merge(tidy(runs.values()), on="run")
 
     @cached_property
-    def _runs(self) -> dict[tuple[str, str, str], list[tuple[RunRecord, float]]]:
-        """Runs with their numbers, seeds ascending, by cell, measure and variant."""
-        found: dict[tuple[str, str, str], list[tuple[RunRecord, float]]] = {}
-        for cell, records in self.records.items():
-            for record in records:
-                for (measure, variant), number in self._counting(record).items():
-                    found.setdefault((cell, measure, variant), []).append((record, number))
-        return found
+    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
+        """Values by seed, by cell, measure and variant, but γ for further Δ, which is several values a run."""
+        lines = self.frame[self.frame["measure"] != "gamma_offset_train"].sort_values("seed", kind="stable")
+        values: dict[Any, tuple[float, ...]] = (
+            lines.groupby(["cell", "measure", "variant"])["value"].agg(tuple).to_dict()
+        )
+        return values
 
-    def _counting(self, record: RunRecord) -> dict[tuple[str, str], float]:
-        """The numbers of a run by measure and variant, but γ for further Δ, which is several."""
+    def numbers_of(self, record: RunRecord) -> dict[tuple[str, str], float]:
+        """The numbers of a run by measure and variant, but γ for further Δ."""
         numbers = (each for each in numbers_of(record) if each.measure != "gamma_offset_train")
         return {(each.measure, each.variant): each.value for each in numbers}
 
     def runs_of(self, cell: Cell, measure: str, variant: str = DEFAULT) -> list[tuple[RunRecord, float]]:
         """The runs of a cell that have a measure, seeds ascending, each with its number."""
-        return self._runs.get((cell.name, measure, variant), [])
+        found = ((record, self.numbers_of(record)) for record in self.records.get(cell.name, []))
+        return [(record, numbers[measure, variant]) for record, numbers in found if (measure, variant) in numbers]
 
     def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
         """One measure of one cell."""
-        values = tuple(number for _, number in self.runs_of(cell, measure, variant))
+        values = self._values.get((cell.name, measure, variant), ())
         published = None if self.source.is_users else cell.published.get(measure)
         return Value(cell, measure, variant, values, published)
 

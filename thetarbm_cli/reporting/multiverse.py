@@ -65,8 +65,14 @@ class UniverseNumbers(Numbers):
 
     counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def _counting(self, record: RunRecord) -> dict[tuple[str, str], float]:
-        found = super()._counting(record)
+    @cached_property
+    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
+        runs = [(cell.name, record) for cell in self.cells for record in self.records.get(cell.name, [])]
+        return {(cell, *key): (value,) for cell, record in runs for key, value in self.numbers_of(record).items()}
+
+    def numbers_of(self, record: RunRecord) -> dict[tuple[str, str], float]:
+        """The numbers of a run that count here, by measure and variant."""
+        found = super().numbers_of(record)
         counts = self.counts.get(record.settings.model, {})
         if counts.get("gamma") == "ratio":
             ratios = {key: value for key, value in found.items() if key[0].startswith("gamma_ratio_")}
