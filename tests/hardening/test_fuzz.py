@@ -23,7 +23,7 @@ from tests.experiments.suites import SMALL
 from tests.hardening.damage import House
 from thetarbm_cli import documents
 from thetarbm_cli.backend import Backend
-from thetarbm_cli.data.prepare import UnusableError, find_prepared, read_sidecar
+from thetarbm_cli.data.prepare import UnusableError, read_prepared, read_sidecar
 from thetarbm_cli.data.sources.official import read_table
 from thetarbm_cli.data.sources.user_npz import read_user_file
 from thetarbm_cli.errors import InputError, ThetaRBMError
@@ -198,12 +198,11 @@ def _check_own(path: Path) -> None:
 def fuzz_prepared(house: House, draw: Callable[..., Any]) -> None:
     """Mutated data and sidecar: the data as it was, or a reason why not."""
     data, sidecar = house.file("data"), house.file("sidecar")
-    whole, recorded = find_prepared(data, {}), read_sidecar(data)
+    whole, recorded = read_prepared(data, {}), read_sidecar(data)
     target = draw(st.sampled_from([data, sidecar]))
-    assert whole is not None
     with kept(target) as content:
         target.write_bytes(draw(mutated_bytes(content)))
-        found, _ = refusal(UnusableError, find_prepared, data, {})
+        found, _ = refusal(UnusableError, read_prepared, data, {})
         if found is not None:
             np.testing.assert_equal(vars(found), vars(whole))
             assert read_sidecar(data).items() >= recorded.items()

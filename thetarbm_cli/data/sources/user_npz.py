@@ -24,7 +24,6 @@ from thetarbm_cli.data.recipes import (
     TRAIN,
     USER_STREAM,
     Arrays,
-    Progress,
     Recipe,
     Request,
     draw_split,
@@ -55,13 +54,11 @@ def recipe(request: Request) -> Recipe:
         raise InputError(f"{problem}: use {', '.join(offered_sources())}, or the path of a .npz file")
     checksum = storage.sha256_of_file(path)
     wanted = {"file_sha256": checksum, "method": METHOD}
-
-    def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
-        return read_user_file(path, request.seed), wanted
-
     # The name becomes part of file names: plain characters only, and not too many.
     name = re.sub(r"[^\w.-]+", "_", path.stem)[:60]
-    return Recipe(wanted, build, name=name, content=checksum[:12])
+    return Recipe(
+        wanted, lambda progress: (read_user_file(path, request.seed), wanted), name=name, content=checksum[:12]
+    )
 
 
 def read_user_file(path: Path, seed: int = 0) -> Arrays:
