@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.archives import SMALL, table, write_folder, write_zip
+from tests.data.archives import SMALL, small_tables, write_folder, write_zip
 from thetarbm_cli import documents, storage
 from thetarbm_cli.data.prepare import Prepared, prepare, summarise
 from thetarbm_cli.data.recipes import Arrays, Recipe, Request
@@ -202,8 +202,7 @@ def test_summary_agrees_with_a_direct_computation(original: Prepared) -> None:
 def archive(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A small official archive as a folder; while it is there, the official archive is small."""
     monkeypatch.setattr(official, "read_official", functools.partial(read_official, sizes=SMALL))
-    images, labels = mnist_rot.images[:162] / 255, mnist_rot.labels[:162]
-    return write_folder(tmp_path / "archive", table(images[:72], labels[:72]), table(images[72:], labels[72:]))
+    return write_folder(tmp_path / "archive", *small_tables(mnist_rot.images, mnist_rot.labels))
 
 
 def test_official_data_is_found_again_without_the_archive(archive: Path, tmp_path: Path) -> None:
