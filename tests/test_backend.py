@@ -77,14 +77,6 @@ def test_cupy_without_it_and_unknown_backends_are_refused(monkeypatch: pytest.Mo
 # -- accumulate ----------------------------------------------------------------------------------------------
 
 
-def plain(left: NDArray[Any], right: NDArray[Any], out: NDArray[Any], scale: float, keep: float) -> NDArray[Any]:
-    """keep · out + scale · left' right, entry by entry in double precision."""
-    wide = np.float64
-    products = (left.astype(wide)[:, :, None] * right.astype(wide)[:, None, :]).sum(axis=0)
-    result: NDArray[Any] = keep * out.astype(wide) + scale * products
-    return result
-
-
 @settings(derandomize=True, deadline=None)
 @given(
     rows=st.integers(1, 6),
@@ -103,7 +95,9 @@ def test_accumulate_is_the_plain_formula(
     left = random.standard_normal((rows, a)).astype(dtype)
     right = np.asarray(random.standard_normal((rows, b)).astype(dtype), order=order)
     out = random.standard_normal((a, b)).astype(dtype)
-    expected = plain(left, right, out, scale, keep)
+    # Entry by entry, in double precision.
+    products = left.astype(np.float64)[:, :, None] * right.astype(np.float64)[:, None, :]
+    expected = keep * out.astype(np.float64) + scale * products.sum(axis=0)
     inputs = left.copy(), right.copy()
     Backend().accumulate(left, right, out, scale=scale, keep=keep)
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5 if dtype == np.float32 else 1e-13)

@@ -109,9 +109,8 @@ def test_checksum_is_of_the_zip_or_of_both_files(small_zip: Path, tables: tuple[
     folder = write_folder(tmp_path, *tables)
     assert archive_checksum(folder) == hashlib.sha1(tables[0] + tables[1]).hexdigest()
     (folder / TEST_FILE).unlink()
-    for missing in (folder, tmp_path / "nowhere.zip"):
-        with pytest.raises(InputError, match="is missing: --archive takes"):
-            archive_checksum(missing)
+    with pytest.raises(InputError, match=rf"{TEST_FILE} is missing: --archive takes"):
+        archive_checksum(folder)
 
 
 @pytest.fixture
@@ -175,15 +174,11 @@ def read_text(content: bytes, rows: int, pixels: int = 3) -> tuple[np.ndarray, n
 
 
 @given(
-    st.lists(
-        st.tuples(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.integers(0, 9)),
-        min_size=1,
-        max_size=5,
-    ),
+    st.lists(st.tuples(st.tuples(*3 * [st.floats(0, 1)]), st.integers(0, 9)), min_size=1, max_size=5),
     st.sampled_from(["{:.10e}", "{!r}", "{:.6f}"]),
     st.sampled_from(["\n", "\r\n", " \n"]),
 )
-def test_reads_what_was_written(rows: list[tuple[list[float], int]], number: str, end: str) -> None:
+def test_reads_what_was_written(rows: list[tuple[tuple[float, ...], int]], number: str, end: str) -> None:
     lines = ["   ".join([*(number.format(value) for value in values), f"{label}.0"]) for values, label in rows]
     images, labels = read_text((end.join(lines) + end).encode(), len(rows))
     expected = [[float(number.format(value)) for value in values] for values, _ in rows]

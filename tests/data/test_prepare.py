@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from thetarbm_cli.data.prepare import Prepared, prepare, summarise
 from thetarbm_cli.data.recipes import Arrays, Recipe, Request
 from thetarbm_cli.data.sources import mnist, official
 from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, read_official
-from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.settings import DataSettings
 from thetarbm_cli.outputs import Splits
 from thetarbm_cli.registry import DATASETS, DatasetEntry, load_target
@@ -67,20 +68,6 @@ def test_second_call_finds_the_same_data_and_force_makes_it_again(folder: Path, 
     assert other.sha256 != original.sha256
 
 
-def test_prepared_data_needs_no_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(target: Path) -> None:
-        raise ThetaRBMError("this folder cannot be written to")
-
-    monkeypatch.setattr(storage, "locked", refuse)
-    assert prepare(folder, "mnist").cached
-
-
-def flip_a_byte(data: Path, sidecar: Path) -> None:
-    content = bytearray(data.read_bytes())
-    content[len(content) // 2] ^= 1
-    data.write_bytes(content)
-
-
 def replace_by_text(data: Path, sidecar: Path) -> None:
     data.write_bytes(b"not a zip")
     change_sidecar(sidecar, sha256=storage.sha256_of_file(data))
@@ -94,10 +81,9 @@ def change_sidecar(sidecar: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (flip_a_byte, "its checksum is wrong"),
         (lambda data, sidecar: data.unlink(), "the data file is missing"),
+        (lambda data, sidecar: os.truncate(data, 1_000_000), "its checksum is wrong"),
         (replace_by_text, "it cannot be read"),
-        (lambda data, sidecar: sidecar.unlink(), "mnist-shipped-seed0.json is missing"),
         (lambda data, sidecar: sidecar.write_text("{}"), "has no valid 'format'"),
     ],
 )
@@ -130,16 +116,6 @@ def test_outdated_data_is_made_again_without_a_warning(
     assert [record.levelno for record in caplog.records] == [logging.INFO]
     assert "is made again" in caplog.text
     assert prepare(folder, "mnist").cached
-
-
-def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(seed: int) -> None:
-        raise ThetaRBMError("no luck")
-
-    monkeypatch.setattr(mnist, "generate_mnist", fail)
-    with pytest.raises(ThetaRBMError, match="no luck"):
-        prepare(tmp_path / "data", "mnist")
-    assert names(tmp_path / "data") == []
 
 
 @pytest.mark.parametrize(
@@ -205,16 +181,21 @@ def archive(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     return write_folder(tmp_path / "archive", *small_tables(mnist_rot.images, mnist_rot.labels))
 
 
-def test_official_data_is_found_again_without_the_archive(archive: Path, tmp_path: Path) -> None:
-    made = prepare(tmp_path / "data", source="official", archive=archive)
+def test_official_data_is_found_again_without_the_archive(
+    archive: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    members = {name: (archive / name).read_bytes() for name in (TRAIN_VALID_FILE, TEST_FILE)}
+    zipped = write_zip(tmp_path / "copy.zip", members)
+    made = prepare(tmp_path / "data", source="official", archive=zipped)
+    assert "copy.zip has another checksum than the published archive; its contents hold" in caplog.text
     assert (made.dataset, made.source, made.cached, made.angles) == ("mnist-rot", "official", False, None)
     assert made.images.dtype == np.float32
-    shutil.rmtree(archive)
+    zipped.unlink()
     found = prepare(tmp_path / "data", source="official")
     assert found.cached
     assert found.sha256 == made.sha256
     with pytest.raises(InputError, match="is missing: --archive takes"):
-        prepare(tmp_path / "data", source="official", archive=archive)
+        prepare(tmp_path / "data", source="official", archive=zipped)
 
 
 def test_another_archive_or_another_way_round_is_made_anew(archive: Path, tmp_path: Path) -> None:
@@ -229,16 +210,6 @@ def test_another_archive_or_another_way_round_is_made_anew(archive: Path, tmp_pa
     other = prepare(tmp_path / "data", **options)
     assert not other.cached
     assert np.array_equal(other.images[72:], made.images[72:][::-1])
-
-
-def test_a_zip_with_another_checksum_is_read_with_a_warning(
-    archive: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    members = {name: (archive / name).read_bytes() for name in (TRAIN_VALID_FILE, TEST_FILE)}
-    zipped = write_zip(tmp_path / "copy.zip", members)
-    with caplog.at_level(logging.WARNING, logger="thetarbm"):
-        prepare(tmp_path / "data", source="official", archive=zipped)
-    assert "copy.zip has another checksum than the published archive; its contents hold" in caplog.text
 
 
 def test_without_an_archive_it_is_downloaded(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,14 +42,10 @@ def save(tmp_path: Path, **arrays: Any) -> Path:
 )
 def test_images_of_every_kind_become_plain_arrays(tmp_path: Path, images: np.ndarray, expected: np.ndarray) -> None:
     arrays = read_user_file(save(tmp_path, images=images, labels=LABELS.astype(">i2"), split=SPLIT))
-    assert np.array_equal(arrays["images"], expected)
-    assert arrays["images"].dtype == expected.dtype
+    np.testing.assert_array_equal(arrays["images"], expected, strict=True)
+    np.testing.assert_array_equal(arrays["labels"], LABELS, strict=True)
+    np.testing.assert_array_equal(arrays["split"], SPLIT.astype(np.uint8), strict=True)
     assert arrays["images"].flags.c_contiguous
-    assert arrays["images"].dtype.isnative
-    assert np.array_equal(arrays["labels"], LABELS)
-    assert arrays["labels"].dtype == np.int64
-    assert np.array_equal(arrays["split"], SPLIT)
-    assert arrays["split"].dtype == np.uint8
 
 
 def floats(value: float) -> np.ndarray:
@@ -82,7 +78,6 @@ def floats(value: float) -> np.ndarray:
         ({"split": np.full(30, 2)}, "the train part is empty"),
         ({"split": np.zeros(30, int)}, "the test part is empty"),
         ({"split": np.where(LABELS == 0, 0, 2)}, "the train part has only class 0; at least two classes"),
-        ({"labels": LABELS.astype(object)}, "pickled"),
     ],
 )
 def test_wrong_files_are_refused_with_a_reason(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
@@ -90,11 +85,6 @@ def test_wrong_files_are_refused_with_a_reason(tmp_path: Path, changed: dict[str
     with pytest.raises(InputError, match=message) as caught:
         read_user_file(path)
     assert "\n" not in str(caught.value)
-
-
-def test_too_few_images_to_split_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the test part is empty; give more images"):
-        read_user_file(save(tmp_path, images=BYTES[:2], labels=LABELS[:2]))
 
 
 def test_the_split_is_independent_of_what_numpy_draws_from_the_same_seed(tmp_path: Path) -> None:
