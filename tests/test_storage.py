@@ -18,6 +18,24 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def started(block: str, target: Path) -> subprocess.Popen[str]:
+    """A process that is inside of a block of `storage` for a minute."""
+    script = f"""
+import time
+from pathlib import Path
+from thetarbm_cli import storage
+with storage.{block}(Path({str(target)!r})) as temporary:
+    if temporary:
+        temporary.write_bytes(b"half of the ne")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
 # -- atomic writes -------------------------------------------------------------------------------------------
 
 
@@ -77,16 +95,7 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
 def test_killed_writer_leaves_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "file"
     target.write_bytes(b"old")
-    script = """
-import sys, time
-from pathlib import Path
-from thetarbm_cli import storage
-with storage.replacing(Path(sys.argv[1])) as temporary:
-    temporary.write_bytes(b"half of the ne")
-    print("ready", flush=True)
-    time.sleep(60)
-"""
-    with started(script, target) as process:
+    with started("replacing", target) as process:
         # What a living process writes is left alone.
         storage.remove_leftovers(tmp_path)
         storage.write_bytes(target, b"old as well")
@@ -133,45 +142,6 @@ def test_without_locks_files_are_written_and_leftovers_stay(tmp_path: Path, monk
 
 # -- locks ---------------------------------------------------------------------------------------------------
 
-HOLD = """
-import sys, time
-from pathlib import Path
-from thetarbm_cli import storage
-with storage.locked(Path(sys.argv[1])):
-    print("ready", flush=True)
-    time.sleep(60)
-"""
-
-
-def started(script: str, *arguments: object) -> subprocess.Popen[str]:
-    """A process that runs `script` and has said that it is ready."""
-    process = subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-def test_processes_take_turns(tmp_path: Path) -> None:
-    counter = tmp_path / "counter"
-    counter.write_text("0")
-    script = """
-import sys, time
-from pathlib import Path
-from thetarbm_cli import storage
-counter = Path(sys.argv[1])
-print("ready", flush=True)
-for _ in range(20):
-    with storage.locked(counter):
-        count = int(counter.read_text())
-        time.sleep(0.001)
-        counter.write_text(str(count + 1))
-"""
-    processes = [started(script, counter) for _ in range(3)]
-    for process in processes:
-        process.communicate(timeout=PATIENCE_SECONDS)
-        assert process.returncode == 0
-    assert counter.read_text() == "60"
-
 
 def test_lock_that_is_held_too_long_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -179,7 +149,7 @@ def test_lock_that_is_held_too_long_is_one_sentence(
     caplog.set_level("INFO", "thetarbm")
     monkeypatch.setattr(storage, "SILENT_SECONDS", 0.01)
     monkeypatch.setattr(storage, "LOCK_PATIENCE_SECONDS", 0.05)
-    with started(HOLD, tmp_path / "file") as process:
+    with started("locked", tmp_path / "file") as process:
         held = pytest.raises(ThetaRBMError, match=r"file\.lock is held by another process")
         with held, storage.locked(tmp_path / "file"):
             pytest.fail("two processes hold one lock")
@@ -191,7 +161,7 @@ def test_lock_of_a_dead_process_or_after_an_error_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "made by the lock" / "file"
-    with started(HOLD, target) as process:
+    with started("locked", target) as process:
         process.kill()
         process.wait(timeout=PATIENCE_SECONDS)
     assert target.with_name("file.lock").exists()
