@@ -19,8 +19,16 @@ import sys
 from pathlib import Path
 
 from thetarbm_cli import storage
-from thetarbm_cli.data.sources.mnist import MD5, SHIPPED
+from thetarbm_cli.data.sources.mnist import SHIPPED
 from thetarbm_cli.errors import InputError, ThetaRBMError
+
+# The four idx files in the order in which they are shipped: name -> MD5 of the uncompressed file.
+MD5 = {
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
 
 
 def read_checked(folder: Path) -> bytes:

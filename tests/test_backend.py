@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -38,29 +36,23 @@ def install_cupy(monkeypatch: pytest.MonkeyPatch, devices: int | Exception) -> A
     return module
 
 
-@pytest.fixture
-def no_cupy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "cupy", None)
-
-
 @pytest.mark.parametrize(
-    ("devices", "reason"),
+    ("name", "devices", "taken", "reason"),
     [
-        (None, "CuPy is not installed"),
-        (0, "CuPy finds no CUDA device"),
-        (RuntimeError("no driver"), "no CUDA device answers CuPy (RuntimeError: no driver)"),
+        ("auto", 0, "numpy", "CuPy finds no CUDA device"),
+        ("auto", RuntimeError("no driver"), "numpy", "no CUDA device answers CuPy (RuntimeError: no driver)"),
+        ("auto", 2, "cupy", "CuPy finds 2 CUDA devices"),
+        ("cupy", 1, "cupy", "asked for"),
+        ("numpy", 1, "numpy", "asked for"),
     ],
 )
-def test_auto_without_a_device_is_numpy_and_says_why(
-    monkeypatch: pytest.MonkeyPatch, devices: int | Exception | None, reason: str
+def test_cupy_is_taken_if_a_device_answers_and_numpy_otherwise(
+    monkeypatch: pytest.MonkeyPatch, name: str, devices: int | Exception, taken: str, reason: str
 ) -> None:
-    if devices is None:
-        monkeypatch.setitem(sys.modules, "cupy", None)
-    else:
-        install_cupy(monkeypatch, devices)
-    backend = select_backend("auto")
-    assert backend.name == "numpy"
-    assert reason in backend.reason
+    module = install_cupy(monkeypatch, devices)
+    backend = select_backend(name)
+    assert (backend.name, backend.reason) == (taken, reason)
+    assert backend.xp is (module if taken == "cupy" else np)
 
 
 def test_device_that_is_counted_but_cannot_compute_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,61 +60,21 @@ def test_device_that_is_counted_but_cannot_compute_is_not_taken(monkeypatch: pyt
         raise MemoryError("device is full")
 
     install_cupy(monkeypatch, 1).asarray = fails
-    assert "device is full" in select_backend("auto").reason
-    # NumPy can be asked for even with a device.
-    backend = select_backend("numpy")
-    assert (backend.name, backend.reason, backend.xp) == ("numpy", "asked for", np)
+    backend = select_backend("auto")
+    assert backend.name == "numpy"
+    assert "device is full" in backend.reason
 
 
-@pytest.mark.parametrize(
-    ("name", "devices", "reason"),
-    [
-        ("auto", 1, "CuPy finds 1 CUDA device"),
-        ("auto", 2, "CuPy finds 2 CUDA devices"),
-        ("cupy", 1, "asked for"),
-    ],
-)
-def test_cupy_is_taken_if_a_device_answers(
-    monkeypatch: pytest.MonkeyPatch, name: str, devices: int, reason: str
-) -> None:
-    module = install_cupy(monkeypatch, devices)
-    backend = select_backend(name)
-    assert (backend.name, backend.reason, backend.xp) == ("cupy", reason, module)
-
-
-@pytest.mark.usefixtures("no_cupy")
-def test_asking_for_cupy_without_it_is_refused() -> None:
+def test_cupy_without_it_and_unknown_backends_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert select_backend("auto").reason == "CuPy is not installed"
     with pytest.raises(InputError, match=r"CuPy is not installed; install the extra .* or use --backend numpy"):
         select_backend("cupy")
-
-
-def test_unknown_backend_is_refused_with_the_names() -> None:
     with pytest.raises(InputError, match=f"unknown backend 'torch'.*{', '.join(BACKENDS)}"):
         select_backend("torch")
 
 
-# -- moving arrays -------------------------------------------------------------------------------------------
-
-
-def test_numpy_backend_moves_nothing() -> None:
-    backend = Backend()
-    array = np.arange(6, dtype=np.float32)
-    matrix = scipy.sparse.csr_matrix(np.eye(3, dtype=np.float32))
-    assert backend.asarray(array) is array
-    assert backend.to_host(array) is array
-    assert backend.sparse(matrix) is matrix
-    assert backend.asarray([1, 2], dtype=np.float32).dtype == np.float32
-
-
 # -- accumulate ----------------------------------------------------------------------------------------------
-
-
-def plain(left: NDArray[Any], right: NDArray[Any], out: NDArray[Any], scale: float, keep: float) -> NDArray[Any]:
-    """keep · out + scale · left' right, entry by entry in double precision."""
-    wide = np.float64
-    products = (left.astype(wide)[:, :, None] * right.astype(wide)[:, None, :]).sum(axis=0)
-    result: NDArray[Any] = keep * out.astype(wide) + scale * products
-    return result
 
 
 @settings(derandomize=True, deadline=None)
@@ -143,7 +95,9 @@ def test_accumulate_is_the_plain_formula(
     left = random.standard_normal((rows, a)).astype(dtype)
     right = np.asarray(random.standard_normal((rows, b)).astype(dtype), order=order)
     out = random.standard_normal((a, b)).astype(dtype)
-    expected = plain(left, right, out, scale, keep)
+    # Entry by entry, in double precision.
+    products = left.astype(np.float64)[:, :, None] * right.astype(np.float64)[:, None, :]
+    expected = keep * out.astype(np.float64) + scale * products.sum(axis=0)
     inputs = left.copy(), right.copy()
     Backend().accumulate(left, right, out, scale=scale, keep=keep)
     np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5 if dtype == np.float32 else 1e-13)
@@ -160,23 +114,14 @@ def test_accumulate_writes_into_a_slice_of_a_tensor_and_nowhere_else() -> None:
     assert (tensor[[0, 2]] == 1).all()
 
 
-@pytest.mark.parametrize(
-    "out",
-    [
-        np.ones((3, 5), order="F"),
-        np.ones((3, 10))[:, ::2],
-        np.ones((3, 5), dtype=np.int64),
-        np.ones((3, 5), dtype=np.float16),
-    ],
-    ids=["column-major", "strided", "integers", "half precision"],
-)
+@pytest.mark.parametrize("out", [np.ones((3, 5), order="F"), np.ones((3, 10))[:, ::2], np.ones((3, 5), np.float16)])
 def test_accumulate_refuses_what_it_cannot_write_into(out: NDArray[Any]) -> None:
     with pytest.raises(ValueError, match="accumulate needs C-contiguous arrays of one dtype"):
         Backend().accumulate(np.ones((4, 3)), np.ones((4, 5)), out, scale=1.0, keep=1.0)
     assert (out == 1).all()
 
 
-@pytest.mark.parametrize(("rows", "a", "b"), [(6, 3, 4), (1, 3, 4), (6, 1, 4), (6, 3, 1), (1, 1, 1)])
+@pytest.mark.parametrize(("rows", "a", "b"), [(6, 3, 4), (6, 1, 4), (1, 1, 1)])
 def test_accumulate_on_the_device_is_that_of_numpy(device: CupyBackend, rows: int, a: int, b: int) -> None:
     random = np.random.default_rng(0)
     left, right = random.random((rows, a), dtype=np.float32), random.random((rows, b), dtype=np.float32)
@@ -192,33 +137,6 @@ def test_accumulate_on_the_device_is_that_of_numpy(device: CupyBackend, rows: in
 
 
 # -- random streams ------------------------------------------------------------------------------------------
-
-
-def drawn(kind: str, seed: int, shape: tuple[int, ...] = (300, 100)) -> NDArray[np.float32]:
-    out = np.full(shape, np.nan, dtype=np.float32)
-    stream = Backend().random(np.random.SeedSequence(seed))
-    (stream.uniform if kind == "uniform" else stream.normal)(out)
-    return out
-
-
-@pytest.mark.parametrize(("kind", "distribution"), [("uniform", "uniform"), ("normal", "norm")])
-def test_streams_have_their_distribution(kind: str, distribution: str) -> None:
-    numbers = drawn(kind, 0)
-    assert scipy.stats.kstest(numbers.reshape(-1), distribution).pvalue > 0.01
-
-
-@pytest.mark.parametrize("kind", ["uniform", "normal"])
-def test_stream_is_decided_by_its_seed(kind: str) -> None:
-    np.testing.assert_array_equal(drawn(kind, 1), drawn(kind, 1))
-    assert (drawn(kind, 1) != drawn(kind, 2)).mean() > 0.99
-
-
-def test_stream_goes_on_where_it_was() -> None:
-    stream = Backend().random(np.random.SeedSequence(3))
-    halves = np.empty((2, 50), dtype=np.float32)
-    stream.uniform(halves[0])
-    stream.uniform(halves[1])
-    np.testing.assert_array_equal(halves, drawn("uniform", 3, (2, 50)))
 
 
 def test_cupy_stream_asks_for_as_many_numbers_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

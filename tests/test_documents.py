@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thetarbm_cli import documents
@@ -21,35 +21,19 @@ VALUES = st.recursive(
 )
 
 
-def without_breaks_in_number_lists(value: object, indent: int = 0) -> str:
-    """The layout by a recursion of its own."""
-    if isinstance(value, dict | list) and value:
-        if isinstance(value, list) and not any(isinstance(item, str | list | dict) for item in value):
-            return "[" + ",".join(json.dumps(item) for item in value) + "]"
-        inner = "\n" + " " * (indent + 1)
-        if isinstance(value, list):
-            items = [without_breaks_in_number_lists(item, indent + 1) for item in value]
-        else:
-            items = [
-                f"{json.dumps(name, ensure_ascii=False)}: {without_breaks_in_number_lists(item, indent + 1)}"
-                for name, item in value.items()
-            ]
-        brackets = "[]" if isinstance(value, list) else "{}"
-        return brackets[0] + inner + f",{inner}".join(items) + "\n" + " " * indent + brackets[1]
-    return json.dumps(value, ensure_ascii=False)
-
-
 @given(VALUES)
-@example({"a": [0.1, 1e-300, -5, None], "b": ["[\n 1,\n 2\n]", "1"], "c": [[1, 2], []], "θ": {}})
-def test_json_is_read_back_and_has_number_lists_on_one_line(value: object) -> None:
+def test_json_is_read_back(value: object) -> None:
+    assert json.loads(documents.json_text(value)) == value
     with pytest.raises(ValueError, match="JSON"):
         documents.json_text([value, float("nan")])
-    text = documents.json_text(value)
-    assert json.loads(text) == value
-    assert text == without_breaks_in_number_lists(value) + "\n"
 
 
-# -- documents -----------------------------------------------------------------------------------------------
+def test_json_has_number_lists_on_one_line() -> None:
+    value = {"a": [0.1, 1e-300, -5, None], "b": ["[\n 1,\n 2\n]", "1"], "c": [[1, 2], []], "θ": {}}
+    lines = documents.json_text(value).splitlines()
+    assert lines[:3] == ["{", ' "a": [0.1,1e-300,-5,null],', ' "b": [']
+    assert lines[7:9] == ["  [1,2],", "  []"]
+
 
 CONTENT = {"format": 1, "name": "θ", "numbers": [0.1, 2, None], "part": {"on": True, "error": 10.31}}
 
@@ -95,14 +79,11 @@ def test_no_flipped_bit_of_a_document_changes_what_is_read(path: Path) -> None:
     ("text", "reason"),
     [
         (b"", "it is not JSON (Expecting value, line 1, column 1)"),
-        (b"{", "it is not JSON"),
         (b"[1]", "it is not a JSON object"),
         (b"\xff\xfe", "it is not UTF-8 text"),
         (b'{"a": NaN}', "it holds NaN"),
-        (b'{"a": -Infinity}', "it holds -Infinity"),
         (b'{"a": 1e999}', "it holds 1e999, which is too large"),
         (b'{"a": "\\ud800"}', "surrogates not allowed"),
-        (b'{"a": 1, "checksum": "0"}', "its checksum is not that of its content"),
         (b'{"a": 1, "checksum": 7}', "its checksum is not that of its content"),
         (b'{"a": ' + b"[" * 100_000, "it is nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "digits"),
@@ -125,10 +106,6 @@ def test_what_is_no_file_or_too_large_is_not_read(path: Path, monkeypatch: pytes
     with pytest.raises(FileNotFoundError):
         documents.read(path)
     os.mkfifo(path)
-    with pytest.raises(ValueError, match=r"it cannot be read \(Not a plain file\)"):
-        documents.read(path)
-    path.unlink()
-    path.symlink_to("/dev/zero")
     with pytest.raises(ValueError, match=r"it cannot be read \(Not a plain file\)"):
         documents.read(path)
 
@@ -162,19 +139,16 @@ def test_a_newer_format_is_told_and_refused(path: Path) -> None:
         documents.check_format(documents.read(path), 1)
     with pytest.raises(NewerFormatError, match=r"file\.json is of format 2, from a newer thetarbm .*--results"):
         documents.refuse_newer(path, 1)
-    assert NewerFormatError.exit_code == 1
+    # What cannot be read, or is not there, is not newer.
+    path.write_text('{"format": 2')
+    documents.refuse_newer(path, 1)
+    path.unlink()
+    documents.refuse_newer(path, 1)
 
 
-@pytest.mark.parametrize("other", [0, -1, None, "2", 1.5, True, [], {}])
+@pytest.mark.parametrize("other", [0, None, "2", 1.5, True])
 def test_other_formats_are_refused_but_not_newer(path: Path, other: object) -> None:
     documents.write(path, {**CONTENT, "format": other})
     with pytest.raises(ValueError, match="and this version reads 1"):
         documents.check_format(documents.read(path), 1)
-    documents.refuse_newer(path, 1)
-
-
-def test_a_damaged_document_is_not_newer(path: Path) -> None:
-    path.write_text('{"format": 2')
-    documents.refuse_newer(path, 1)
-    path.unlink()
     documents.refuse_newer(path, 1)

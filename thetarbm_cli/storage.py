@@ -165,15 +165,13 @@ def is_locked(target: Path) -> bool:
     path = target.with_name(target.name + ".lock")
     if not path.exists():
         return False
-    lock = filelock.FileLock(path)
     try:
-        lock.acquire(timeout=0)
+        with filelock.FileLock(path, timeout=0):
+            return False
     except filelock.Timeout:
         return True
     except OSError:
         return False
-    lock.release()
-    return False
 
 
 def open_plain(path: Path) -> BufferedReader:

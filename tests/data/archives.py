@@ -20,6 +20,13 @@ def table(images: NDArray[np.generic], labels: NDArray[np.integer]) -> bytes:
     return b"".join(b"   " + b"   ".join(b"%.10e" % value for value in row) + b"\n" for row in rows)
 
 
+def small_tables(images: NDArray[np.generic], labels: NDArray[np.integer]) -> tuple[bytes, bytes]:
+    """The two tables of a small copy: of bytes (n, 28, 28), the first of them."""
+    middle, rows = SMALL[0] + SMALL[1], sum(SMALL.values())
+    pixels = images[:rows] / 255
+    return table(pixels[:middle], labels[:middle]), table(pixels[middle:], labels[middle:rows])
+
+
 def write_folder(folder: Path, train_valid: bytes, test: bytes) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TRAIN_VALID_FILE).write_bytes(train_valid)

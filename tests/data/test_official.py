@@ -6,8 +6,6 @@ import http.server
 import io
 import logging
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.data.archives import SMALL, table, write_folder, write_zip
+from tests.data.archives import SMALL, small_tables, write_folder, write_zip
 from thetarbm_cli.data.prepare import Prepared
 from thetarbm_cli.data.sources import official
 from thetarbm_cli.data.sources.official import (
@@ -39,15 +37,14 @@ ROWS = sum(SMALL.values())
 
 @pytest.fixture(scope="module")
 def tables(mnist_rot: Prepared) -> tuple[bytes, bytes]:
-    images, labels = mnist_rot.images[:ROWS] / 255, mnist_rot.labels[:ROWS]
-    first = SMALL[0] + SMALL[1]
-    return table(images[:first], labels[:first]), table(images[first:], labels[first:])
+    return small_tables(mnist_rot.images, mnist_rot.labels)
 
 
 @pytest.fixture(scope="module")
 def small_zip(tables: tuple[bytes, bytes], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("official") / "mnist_rotation_new.zip"
-    return write_zip(path, {TRAIN_VALID_FILE: tables[0], TEST_FILE: tables[1]})
+    # Wherever the tables lie in it: no path inside of a zip is followed.
+    return write_zip(path, {f"data/{TRAIN_VALID_FILE}": tables[0], f"../../{TEST_FILE}": tables[1], "other": b""})
 
 
 def test_zip_and_folder_give_the_same_arrays(
@@ -57,7 +54,7 @@ def test_zip_and_folder_give_the_same_arrays(
     from_zip, transposed = read_official(small_zip, sizes=SMALL, progress=lambda *step: seen.append(step))
     from_folder, _ = read_official(write_folder(tmp_path, *tables), sizes=SMALL)
     assert not transposed
-    assert seen == [(72, ROWS), (ROWS, ROWS)]
+    assert seen == [(round(1000 * 72 / ROWS), 1000), (1000, 1000)]
     assert list(from_zip) == ["images", "labels", "split"]
     for name, array in from_zip.items():
         assert np.array_equal(array, from_folder[name])
@@ -67,61 +64,39 @@ def test_zip_and_folder_give_the_same_arrays(
     assert np.array_equal(from_zip["split"], np.repeat([0, 1, 2], [60, 12, 90]))
 
 
-@pytest.mark.parametrize(
-    ("transpose", "mirrored", "expected", "level", "message"),
-    [
-        ("auto", False, False, logging.INFO, "look the right way round"),
-        ("auto", True, True, logging.INFO, "mirrored, so they are transposed"),
-        ("no", True, False, logging.WARNING, "--transpose yes turns them round"),
-        ("yes", False, True, logging.WARNING, "--transpose no turns them round"),
-        ("yes", True, True, None, ""),
-    ],
-)
-def test_mirrored_digits_are_noticed(
-    mnist_rot: Prepared,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    transpose: str,
-    mirrored: bool,
-    expected: bool,
-    level: int | None,
-    message: str,
-) -> None:
-    right = mnist_rot.images[:ROWS] / 255
-    images = right.transpose(0, 2, 1) if mirrored else right
-    labels = mnist_rot.labels[:ROWS]
-    write_folder(tmp_path, table(images[:72], labels[:72]), table(images[72:], labels[72:]))
-    with caplog.at_level(logging.INFO, logger="thetarbm"):
+def test_mirrored_digits_are_noticed(mnist_rot: Prepared, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="thetarbm")
+    mirrored = mnist_rot.images.transpose(0, 2, 1)
+    write_folder(tmp_path, *small_tables(mirrored, mnist_rot.labels))
+    for transpose, expected, level, message in (
+        ("auto", True, "INFO", "mirrored, so they are transposed"),
+        ("no", False, "WARNING", "--transpose yes turns them round"),
+    ):
+        caplog.clear()
         arrays, transposed = read_official(tmp_path, transpose, sizes=SMALL)
-    assert transposed is expected
-    np.testing.assert_allclose(arrays["images"], right if mirrored == expected else right.transpose(0, 2, 1), atol=1e-7)
-    assert [record.levelno for record in caplog.records] == ([] if level is None else [level])
-    assert message in caplog.text
+        assert transposed is expected
+        shown = (mnist_rot.images if expected else mirrored)[:ROWS]
+        np.testing.assert_allclose(arrays["images"], shown / 255, atol=1e-7)
+        assert [record.levelname for record in caplog.records] == [level]
+        assert message in caplog.text
+    caplog.clear()
+    assert read_official(tmp_path, "yes", sizes=SMALL)[1]
+    assert not caplog.records
 
 
-def official_labels() -> tuple[np.ndarray, np.ndarray]:
-    """Labels with the classes of the archive, and with the labels of its known rows in their places."""
-    parts = [np.repeat(np.arange(10), counts) for counts in official.CLASS_COUNTS.values()]
-    known = dict(zip(official.TEST_ROWS, official.TEST_LABELS, strict=True))
-    left = parts[2].tolist()
-    for label in known.values():
-        left.remove(label)
-    rest = iter(left)
-    parts[2] = np.array([known[row] if row in known else next(rest) for row in range(50_000)])
-    return np.concatenate(parts), np.repeat(np.array([0, 1, 2], dtype=np.uint8), [10_000, 2_000, 50_000])
-
-
-def test_the_true_archive_is_recognised_by_its_labels(mnist_rot: Prepared) -> None:
-    labels, split = official_labels()
-    assert recognise(labels, split) == "this is the official archive"
-    swapped = labels.copy()
-    swapped[[12_000, 12_001]] = labels[[12_001, 12_000]]
-    assert recognise(swapped, split).endswith("official ones: 2 of 20 known test rows have another label")
-    relabelled = labels.copy()
-    relabelled[np.flatnonzero(labels == 0)[0]] = 1
-    assert "train has 983 images of class 0, not 984" in recognise(relabelled, split)
+def test_the_true_archive_is_recognised_by_its_labels(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels, split = mnist_rot.labels, mnist_rot.split
     for part in ("train", "valid", "test"):
-        assert f"{part} has " in recognise(mnist_rot.labels, mnist_rot.split)
+        assert f"{part} has " in recognise(labels, split)
+    # As if these were the labels of the archive.
+    counts = {name: tuple(np.bincount(labels[split == part])) for part, name in enumerate(official.CLASS_COUNTS)}
+    monkeypatch.setattr(official, "CLASS_COUNTS", counts)
+    monkeypatch.setattr(official, "TEST_LABELS", [labels[12_000 + row] for row in official.TEST_ROWS])
+    assert recognise(labels, split) == "this is the official archive"
+    first, other = 12_000, 12_000 + int(np.flatnonzero(labels[12_100:] != labels[12_000])[0]) + 100
+    swapped = labels.copy()
+    swapped[[first, other]] = labels[[other, first]]
+    assert recognise(swapped, split).endswith("official ones: 1 of 20 known test rows have another label")
 
 
 def test_a_file_with_other_than_the_published_rows_is_refused(small_zip: Path) -> None:
@@ -134,9 +109,8 @@ def test_checksum_is_of_the_zip_or_of_both_files(small_zip: Path, tables: tuple[
     folder = write_folder(tmp_path, *tables)
     assert archive_checksum(folder) == hashlib.sha1(tables[0] + tables[1]).hexdigest()
     (folder / TEST_FILE).unlink()
-    for missing in (folder, tmp_path / "nowhere.zip"):
-        with pytest.raises(InputError, match="is missing: --archive takes"):
-            archive_checksum(missing)
+    with pytest.raises(InputError, match=rf"{TEST_FILE} is missing: --archive takes"):
+        archive_checksum(folder)
 
 
 @pytest.fixture
@@ -166,12 +140,14 @@ def test_download_is_checked_and_kept(
     server: list[str], small_zip: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(official, "CHECKSUM", archive_checksum(small_zip))
+    (tmp_path / "tmpx8a2k_9q").write_bytes(b"left by a download that was killed")
     seen: list[tuple[int, int]] = []
     path = download_archive(tmp_path, lambda *step: seen.append(step))
     assert path.read_bytes() == small_zip.read_bytes()
     assert seen[-1] == (path.stat().st_size, path.stat().st_size)
     assert download_archive(tmp_path) == path
     assert len(server) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == [small_zip.name, f"{small_zip.name}.lock"]
 
 
 def test_a_download_with_another_checksum_is_refused(server: list[str], tmp_path: Path) -> None:
@@ -182,36 +158,13 @@ def test_a_download_with_another_checksum_is_refused(server: list[str], tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["mnist_rotation_new.zip.lock"]
 
 
-def test_what_a_killed_download_left_is_removed(
-    server: list[str], small_zip: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(official, "CHECKSUM", archive_checksum(small_zip))
-    (tmp_path / "tmpx8a2k_9q").write_bytes(b"half")
-    download_archive(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [small_zip.name, f"{small_zip.name}.lock"]
-
-
-def test_a_download_that_finds_no_room_says_so(
-    server: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_download_that_finds_no_room_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def no_room(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("pooch.HTTPDownloader.__call__", no_room)
     with pytest.raises(ThetaRBMError, match=r"cannot be downloaded \(No space left on device\)"):
         download_archive(tmp_path)
-
-
-@pytest.mark.parametrize("end", ["/not-there.zip", ":1/"])
-def test_a_failed_download_says_what_to_do(
-    server: list[str], end: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    base = official.URL.rsplit("/", 1)[0] if end.startswith("/") else "http://127.0.0.1"
-    monkeypatch.setattr(official, "URL", base + end)
-    with pytest.raises(ThetaRBMError, match=r"cannot be downloaded .* --source official --archive FILE, or") as caught:
-        download_archive(tmp_path)
-    assert not isinstance(caught.value, InputError)
-    assert "\n" not in str(caught.value)
 
 
 def read_text(content: bytes, rows: int, pixels: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -221,15 +174,11 @@ def read_text(content: bytes, rows: int, pixels: int = 3) -> tuple[np.ndarray, n
 
 
 @given(
-    st.lists(
-        st.tuples(st.lists(st.floats(0, 1), min_size=3, max_size=3), st.integers(0, 9)),
-        min_size=1,
-        max_size=5,
-    ),
+    st.lists(st.tuples(st.tuples(*3 * [st.floats(0, 1)]), st.integers(0, 9)), min_size=1, max_size=5),
     st.sampled_from(["{:.10e}", "{!r}", "{:.6f}"]),
     st.sampled_from(["\n", "\r\n", " \n"]),
 )
-def test_reads_what_was_written(rows: list[tuple[list[float], int]], number: str, end: str) -> None:
+def test_reads_what_was_written(rows: list[tuple[tuple[float, ...], int]], number: str, end: str) -> None:
     lines = ["   ".join([*(number.format(value) for value in values), f"{label}.0"]) for values, label in rows]
     images, labels = read_text((end.join(lines) + end).encode(), len(rows))
     expected = [[float(number.format(value)) for value in values] for values, _ in rows]
@@ -243,15 +192,10 @@ def test_reads_what_was_written(rows: list[tuple[list[float], int]], number: str
         (b"", "table.amat ends after 0 lines, and 2 are expected"),
         (b"0 0 0 1\n0 0 0 1\n0 0 0 1\n", "has more than the 2 lines"),
         (b"0 0 0 1\n0 0 1\n", "line 2 has 3 columns, and 4 are expected"),
-        (b"0 0 0 1\n\n0 0 0 1\n", "line 2 has 0 columns"),
         (b"0 0 0 1\n0 x 0 1\n", "line 2 has something that is not a number: .*x"),
-        (b"0 \xff\xfe 0 1\n", "line 1 has something that is not a number"),
         (b"0 " + b"z" * 120 + b" 0 1\n", "line 1 .*not a number: .*…$"),
         (b"0 nan 0 1\n", "line 1, column 2: nan is not a pixel value"),
-        (b"0 0 1e999 1\n", "line 1, column 3: inf"),
         (b"0 0 1.01 1\n", "line 1, column 3: 1.01"),
-        (b"-0.01 0 0 1\n", "line 1, column 1: -0.01"),
-        (b"0 0 0 10\n", "line 1: 10.0 is not a label in 0..9"),
         (b"0 0 0 2.5\n", "line 1: 2.5 is not a label"),
         (b"0" * (4 * LONGEST_NUMBER + 1), "line 1 is longer than 160 characters"),
     ],
@@ -266,24 +210,6 @@ def test_ends_of_lines_and_rounding_are_forgiven() -> None:
     assert read_text(b"0 0.5 1 7", 1)[1].tolist() == [7]
     assert read_text(b"0 0.5 1 7\n  \n\n", 1)[1].tolist() == [7]
     assert read_text(b"-0.0001 0.5 1.0001 7\n", 1)[0].tolist() == [[0.0, 0.5, 1.0]]
-
-
-def test_progress_ends_with_the_last_row() -> None:
-    seen: list[tuple[int, int]] = []
-    images, labels = np.empty((1203, 3), np.float32), np.empty(1203, np.int64)
-    read_table(io.BytesIO(b"0 0 0 1\n" * 1203), "t", images, labels, lambda *step: seen.append(step))
-    assert seen == [(500, 1203), (1000, 1203), (1203, 1203)]
-
-
-def test_tables_are_found_in_folders_and_zips_wherever_they_lie_in_them(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "folder", b"train", b"test")
-    plain = write_zip(tmp_path / "plain.zip", {TEST_FILE: b"test", "other.txt": b""})
-    nested = write_zip(tmp_path / "nested.zip", {f"../../etc/{TEST_FILE}": b"test"})
-    for archive in (folder, plain, nested):
-        with open_table(archive, TEST_FILE, 100) as (stream, where):
-            assert stream.read() == b"test"
-            assert TEST_FILE in where
-    assert sorted(path.name for path in tmp_path.rglob("*.amat")) == sorted(path.name for path in folder.iterdir())
 
 
 def test_a_zip_without_the_table_with_two_with_a_bomb_or_cut_off_is_refused(tmp_path: Path) -> None:
@@ -315,38 +241,8 @@ def test_damage_inside_a_zip_is_named_with_the_line(tmp_path: Path) -> None:
         read_table(stream, where, images, labels)
 
 
-MEASURE = """
-import resource, sys
-from pathlib import Path
-from thetarbm_cli.data.sources.official import read_official
-arrays, _ = read_official(Path(sys.argv[1]), "no")
-assert arrays["images"].shape == (62000, 28, 28)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-
-@pytest.mark.slow
-def test_the_whole_archive_is_read_in_little_memory(tmp_path: Path) -> None:
-    generator = np.random.default_rng(0)
-    lines = [
-        b"   ".join([*(b"%.10e" % value for value in generator.random(784)), b"%d.0" % (number % 10)]) + b"\n"
-        for number in range(100)
-    ]
-    write_folder(tmp_path, b"".join(lines) * 120, b"".join(lines) * 500)
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )
-    assert int(done.stdout) * 1024 < 1.5e9
-
-
-@pytest.mark.parametrize("first", [0, 40_000])
-def test_tells_which_way_digits_look(mnist_rot: Prepared, first: int) -> None:
-    rows = slice(first, first + 800)
-    images, labels = mnist_rot.images[rows], mnist_rot.labels[rows]
+def test_tells_which_way_digits_look(mnist_rot: Prepared) -> None:
+    images, labels = mnist_rot.images[:800], mnist_rot.labels[:800]
     transposed, as_is, swapped = looks_transposed(images, labels)
     assert not transposed
     assert as_is > swapped + 0.1

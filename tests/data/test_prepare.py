@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.archives import SMALL, table, write_folder, write_zip
+from tests.data.archives import SMALL, small_tables, write_folder, write_zip
 from thetarbm_cli import documents, storage
-from thetarbm_cli.arrays import write_arrays
 from thetarbm_cli.data.prepare import Prepared, prepare, summarise
 from thetarbm_cli.data.recipes import Arrays, Recipe, Request
 from thetarbm_cli.data.sources import mnist, official
 from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, read_official
-from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.settings import DataSettings
 from thetarbm_cli.outputs import Splits
 from thetarbm_cli.registry import DATASETS, DatasetEntry, load_target
@@ -42,12 +42,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_prepared_files_are_plain_and_described(original: Prepared) -> None:
-    assert (original.dataset, original.source, original.seed, original.cached) == (
-        "mnist",
-        "shipped",
-        0,
-        False,
-    )
+    assert (original.dataset, original.source, original.seed, original.cached) == ("mnist", "shipped", 0, False)
     assert names(original.path.parent) == ["mnist-shipped-seed0.json", "mnist-shipped-seed0.npz"]
     assert hashlib.sha256(original.path.read_bytes()).hexdigest() == original.sha256
     with np.load(original.path) as arrays:
@@ -67,32 +62,10 @@ def test_second_call_finds_the_same_data_and_force_makes_it_again(folder: Path, 
         assert np.array_equal(getattr(found, name), getattr(original, name))
     made = prepare(folder, "mnist", force=True)
     assert (made.cached, made.sha256) == (False, original.sha256)
-
-
-def test_seeds_have_files_of_their_own(folder: Path, original: Prepared) -> None:
+    # Another seed has a file of its own.
     other = prepare(folder, "mnist", seed=12)
     assert other.path.name == "mnist-shipped-seed12.npz"
     assert other.sha256 != original.sha256
-    assert prepare(folder, "mnist").sha256 == original.sha256
-
-
-def test_prepared_data_needs_no_lock(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(target: Path) -> None:
-        raise ThetaRBMError("this folder cannot be written to")
-
-    monkeypatch.setattr(storage, "locked", refuse)
-    assert prepare(folder, "mnist").cached
-
-
-def flip_a_byte(data: Path, sidecar: Path) -> None:
-    content = bytearray(data.read_bytes())
-    content[len(content) // 2] ^= 1
-    data.write_bytes(content)
-
-
-def replace_by_other_arrays(data: Path, sidecar: Path) -> None:
-    write_arrays(data, {"images": np.zeros((3, 2)), "other": np.zeros(1)})
-    change_sidecar(sidecar, sha256=storage.sha256_of_file(data))
 
 
 def replace_by_text(data: Path, sidecar: Path) -> None:
@@ -100,35 +73,18 @@ def replace_by_text(data: Path, sidecar: Path) -> None:
     change_sidecar(sidecar, sha256=storage.sha256_of_file(data))
 
 
-def link_elsewhere(data: Path, sidecar: Path) -> None:
-    elsewhere = data.parent.parent / "elsewhere.npz"
-    elsewhere.write_bytes(b"precious")
-    data.unlink()
-    data.symlink_to(elsewhere)
-
-
-def change_a_digit(data: Path, sidecar: Path) -> None:
-    text = sidecar.read_text()
-    assert text.count('"train": 10000') == 1
-    sidecar.write_text(text.replace('"train": 10000', '"train": 70000'))
-
-
 def change_sidecar(sidecar: Path, **changes: Any) -> None:
     documents.write(sidecar, {**documents.read(sidecar), **changes})
 
 
+# Other damage of the same files, under every command that reads them: tests/hardening.
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (flip_a_byte, "its checksum is wrong"),
         (lambda data, sidecar: data.unlink(), "the data file is missing"),
-        (link_elsewhere, "its checksum is wrong"),
-        (replace_by_other_arrays, "its arrays are not those of prepared data"),
+        (lambda data, sidecar: os.truncate(data, 1_000_000), "its checksum is wrong"),
         (replace_by_text, "it cannot be read"),
-        (lambda data, sidecar: sidecar.unlink(), "mnist-shipped-seed0.json is missing"),
         (lambda data, sidecar: sidecar.write_text("{}"), "has no valid 'format'"),
-        (change_a_digit, "mnist-shipped-seed0.json cannot be used: its checksum is not that of its content"),
-        (lambda data, sidecar: change_sidecar(sidecar, sha256=3), "has no valid 'sha256'"),
     ],
 )
 def test_damaged_data_is_made_again_with_a_warning(
@@ -145,15 +101,12 @@ def test_damaged_data_is_made_again_with_a_warning(
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert reason in caplog.text
     assert not made.cached
-    assert np.array_equal(made.images, original.images)
     assert storage.sha256_of_file(data) == made.sha256 == original.sha256
     assert names(folder) == names(original.path.parent)
     assert prepare(folder, "mnist").cached
-    if damage is link_elsewhere:
-        assert (folder.parent / "elsewhere.npz").read_bytes() == b"precious"
 
 
-@pytest.mark.parametrize("changes", [{"format": 0}, {"format": 99, "sha256": None}, {"recipe": {"method": "older"}}])
+@pytest.mark.parametrize("changes", [{"format": 99, "sha256": None}, {"recipe": {"method": "older"}}])
 def test_outdated_data_is_made_again_without_a_warning(
     folder: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any]
 ) -> None:
@@ -165,16 +118,6 @@ def test_outdated_data_is_made_again_without_a_warning(
     assert prepare(folder, "mnist").cached
 
 
-def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(seed: int) -> None:
-        raise ThetaRBMError("no luck")
-
-    monkeypatch.setattr(mnist, "generate_mnist", fail)
-    with pytest.raises(ThetaRBMError, match="no luck"):
-        prepare(tmp_path / "data", "mnist")
-    assert names(tmp_path / "data") == []
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -182,13 +125,8 @@ def test_a_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
         ({"source": "elsewhere"}, "unknown source 'elsewhere': use generated, bilinear, official, .* .npz"),
         ({"source": "elsewhere.npz"}, "no file elsewhere.npz"),
         ({"seed": -1}, "seed -1"),
-        ({"transpose": "maybe"}, "transpose 'maybe'"),
         ({"archive": Path("x.zip")}, "--archive"),
-        ({"dataset": "mnist", "source": "official"}, "mnist has no source 'official': use --source shipped"),
-        (
-            {"source": "shipped"},
-            "mnist-rot has no source 'shipped': use --source generated or --source bilinear or --source official",
-        ),
+        ({"source": "shipped"}, "mnist-rot has no source 'shipped': use --source generated or --source bilinear or"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -198,19 +136,15 @@ def test_requests_that_make_no_sense_are_refused(tmp_path: Path, options: dict[s
 
 
 def test_parts_are_as_models_take_them(mnist_rot: Prepared) -> None:
-    assert mnist_rot.size == 28
-    for name, rows in (
-        ("train", slice(10_000)),
-        ("valid", slice(10_000, 12_000)),
-        ("test", slice(12_000, None)),
+    for (images, labels), first, last in (
+        (mnist_rot.train, 0, 10_000),
+        (mnist_rot.valid, 10_000, 12_000),
+        (mnist_rot.test, 12_000, 62_000),
     ):
-        images, labels = mnist_rot.part(name)  # type: ignore[arg-type]
         assert images.dtype == np.float32
-        assert images.flags.c_contiguous
-        expected = mnist_rot.images[rows].reshape(-1, 784).astype(np.float64) / 255
+        expected = mnist_rot.images[first:last].reshape(-1, 784).astype(np.float64) / 255
         np.testing.assert_allclose(images[:500], expected[:500], atol=1e-7)
-        assert np.array_equal(labels, mnist_rot.labels[rows])
-        assert images.max() == np.float32(254 / 255)
+        assert np.array_equal(labels, mnist_rot.labels[first:last])
 
 
 def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -> None:
@@ -218,7 +152,6 @@ def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -
     summary = summarise(small)
     assert summary.splits == Splits(train=200, valid=50, test=105)
     assert set(summary.classes["train"].values()) == {20}
-    assert set(summary.classes["valid"].values()) == {5}
     assert set(summary.classes["test"].values()) == {10, 11}
     # Every image with its own label, in the original order: angles are distinct and tell who is who.
     assert mnist_rot.angles is not None
@@ -227,14 +160,10 @@ def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -
     assert np.array_equal(small.images, mnist_rot.images[rows])
     assert np.array_equal(small.labels, mnist_rot.labels[rows])
     assert np.array_equal(small.split, mnist_rot.split[rows])
-    again = mnist_rot.subset(200, 50, 105)
-    assert np.array_equal(again.images, small.images)
-
-
-def test_subset_of_none_or_too_many_is_all(original: Prepared) -> None:
-    assert summarise(original.subset(None, 99_999, 0)).splits == Splits(train=10_000, valid=2_000, test=0)
+    # None, or more than there are, means all.
+    assert summarise(small.subset(None, 99_999, 0)).splits == Splits(train=200, valid=50, test=0)
     with pytest.raises(InputError, match="cannot take -1 images"):
-        original.subset(-1, None, None)
+        small.subset(-1)
 
 
 def test_summary_agrees_with_a_direct_computation(original: Prepared) -> None:
@@ -249,27 +178,29 @@ def test_summary_agrees_with_a_direct_computation(original: Prepared) -> None:
 def archive(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A small official archive as a folder; while it is there, the official archive is small."""
     monkeypatch.setattr(official, "read_official", functools.partial(read_official, sizes=SMALL))
-    images, labels = mnist_rot.images[:162] / 255, mnist_rot.labels[:162]
-    return write_folder(tmp_path / "archive", table(images[:72], labels[:72]), table(images[72:], labels[72:]))
+    return write_folder(tmp_path / "archive", *small_tables(mnist_rot.images, mnist_rot.labels))
 
 
-def test_official_data_is_found_again_without_the_archive(archive: Path, tmp_path: Path) -> None:
-    made = prepare(tmp_path / "data", source="official", archive=archive)
+def test_official_data_is_found_again_without_the_archive(
+    archive: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    members = {name: (archive / name).read_bytes() for name in (TRAIN_VALID_FILE, TEST_FILE)}
+    zipped = write_zip(tmp_path / "copy.zip", members)
+    made = prepare(tmp_path / "data", source="official", archive=zipped)
+    assert "copy.zip has another checksum than the published archive; its contents hold" in caplog.text
     assert (made.dataset, made.source, made.cached, made.angles) == ("mnist-rot", "official", False, None)
     assert made.images.dtype == np.float32
-    assert made.part("train")[0].shape == (60, 784)
-    shutil.rmtree(archive)
+    zipped.unlink()
     found = prepare(tmp_path / "data", source="official")
     assert found.cached
     assert found.sha256 == made.sha256
     with pytest.raises(InputError, match="is missing: --archive takes"):
-        prepare(tmp_path / "data", source="official", archive=archive)
+        prepare(tmp_path / "data", source="official", archive=zipped)
 
 
 def test_another_archive_or_another_way_round_is_made_anew(archive: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"source": "official", "archive": archive}
     made = prepare(tmp_path / "data", **options)
-    assert prepare(tmp_path / "data", **options).cached
     assert prepare(tmp_path / "data", **options, transpose="no").cached
     swapped = prepare(tmp_path / "data", **options, transpose="yes")
     assert not swapped.cached
@@ -279,16 +210,6 @@ def test_another_archive_or_another_way_round_is_made_anew(archive: Path, tmp_pa
     other = prepare(tmp_path / "data", **options)
     assert not other.cached
     assert np.array_equal(other.images[72:], made.images[72:][::-1])
-
-
-def test_a_zip_with_another_checksum_is_read_with_a_warning(
-    archive: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    members = {name: (archive / name).read_bytes() for name in (TRAIN_VALID_FILE, TEST_FILE)}
-    zipped = write_zip(tmp_path / "copy.zip", members)
-    with caplog.at_level(logging.WARNING, logger="thetarbm"):
-        prepare(tmp_path / "data", source="official", archive=zipped)
-    assert "copy.zip has another checksum than the published archive; its contents hold" in caplog.text
 
 
 def test_without_an_archive_it_is_downloaded(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +248,6 @@ def test_own_images_are_prepared_under_their_name_and_content(tmp_path: Path) ->
     changed = prepare(tmp_path / "data", source=str(mine))
     assert not changed.cached
     assert np.array_equal(changed.images, made.images[::-1])
-    assert summarise(changed.subset(8, 0, 4)).classes["train"] == {"0": 2, "1": 2, "2": 2, "3": 2}
 
 
 def test_every_recipe_that_the_registry_names_can_be_loaded(tmp_path: Path) -> None:

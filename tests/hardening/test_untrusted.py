@@ -2,59 +2,25 @@
 
 from __future__ import annotations
 
-import io
-import os
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.experiments.runs import Command, files_in, run_of
 from tests.experiments.suites import SMALL
-from tests.hardening.damage import House
+from tests.hardening.damage import DAMAGES, House
 from tests.test_arrays import Trap
 from thetarbm_cli import documents, storage
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite_file import suite_names
 
-RANDOM = np.random.default_rng(0)
-BYTES = RANDOM.integers(0, 256, (40, 6, 6), dtype=np.uint8)
-LABELS = np.arange(40) % 2
 
-
-def train_on(thetarbm: Command, path: Path) -> Any:
-    return thetarbm(
-        "train", "--model", "theta", "--hidden", "3", "--epochs", "1", "--source", str(path), "--json",
-    )  # fmt: skip
-
-
-# -- a user's .npz -------------------------------------------------------------------------------------------
-
-
-def test_pickled_objects_are_refused_and_not_executed(thetarbm: Command, tmp_path: Path) -> None:
+def test_pickled_objects_of_a_user_are_refused_and_not_executed(thetarbm: Command, tmp_path: Path) -> None:
     path, trap = tmp_path / "mine.npz", tmp_path / "executed"
-    np.savez(path, images=BYTES, labels=np.array([Trap(trap)] * 40, dtype=object))
-    train_on(thetarbm, path).assert_refused("'labels'", "pickled")
+    np.savez(path, images=np.zeros((40, 6, 6), np.uint8), labels=np.array([Trap(trap)] * 40, dtype=object))
+    thetarbm("train", "--model", "theta", "--source", str(path)).assert_refused("'labels'", "pickled")
     assert not trap.exists()
-
-
-def member(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, array)
-    return buffer.getvalue()
-
-
-def test_names_in_a_zip_lead_nowhere(thetarbm: Command, tmp_path: Path) -> None:
-    path, before = tmp_path / "inside" / "mine.npz", set(tmp_path.iterdir())
-    path.parent.mkdir()
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("../images.npy", member(BYTES))
-        archive.writestr("/labels.npy", member(LABELS))
-        archive.writestr("labels.npy", member(LABELS))
-    train_on(thetarbm, path).assert_refused("'images'")
-    assert set(tmp_path.iterdir()) - before == {path.parent}
 
 
 # -- files in a results folder -------------------------------------------------------------------------------
@@ -85,10 +51,9 @@ def test_bomb_in_the_place_of_a_checkpoint_is_a_miss(cut_house: House) -> None:
     assert "'progress' unpacks to 50000128" in outcome.err
 
 
-@pytest.mark.parametrize("checksum", ["../../../elsewhere", "A" * 64])
-def test_checksum_in_a_record_cannot_become_a_path(house: House, checksum: Any) -> None:
+def test_checksum_in_a_record_cannot_become_a_path(house: House) -> None:
     record = documents.read(house.file("record"))
-    record["data"]["test"]["sha256"] = checksum
+    record["data"]["test"]["sha256"] = "../../../elsewhere"
     documents.write(house.file("record"), record)
     before = set(files_in(house.base.parent))
     outcome = house("tables")
@@ -106,7 +71,6 @@ def test_record_with_other_settings_than_its_id_says_is_not_measured(
     for changes in (
         {"seed": 7},
         {"settings": record.settings.model_copy(update={"parameters": {"hidden": 40, "epochs": 99}})},
-        {"settings": record.settings.model_copy(update={"parameters": {"colour": "red"}})},
         {"settings": record.settings.model_copy(update={"model": "cnn"})},
     ):
         RunStore(tmp_path / "results").save(record.model_copy(update=changes))
@@ -162,17 +126,11 @@ def test_a_suite_cannot_execute_grow_or_hang(
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("kind", ["folder", "pipe", "endless", "link to itself", "missing"])
-def test_what_is_no_file_is_no_suite(
-    thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+@pytest.mark.parametrize("damage", ["folder", "pipe", "endless", "link to itself", "dangling link"])
+def test_what_is_no_file_is_no_suite(thetarbm: Command, tmp_path: Path, damage: str) -> None:
     path = tmp_path / "suite.yaml"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    elif kind != "missing":
-        path.symlink_to("/dev/zero" if kind == "endless" else path)
+    path.touch()
+    DAMAGES[damage](path)
     thetarbm("status", "--suite", str(path)).assert_refused("suite.yaml")
     assert suite_names(path).experiments == {}
 

@@ -38,7 +38,6 @@ from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.outputs import ImageSummary, PreparedFile, Splits
 from thetarbm_cli.registry import DATASETS, USER_IMAGES, load_target, source_names
 
-TRANSPOSE = ("auto", "yes", "no")
 LARGEST_SEED = 2**32 - 1
 # Raised when the layout of the data file or of the sidecar changes: older files are then made again.
 FORMAT = 1
@@ -207,21 +206,18 @@ def prepare(
         If a download or writing fails.
     """
     file = _find_file(dataset, Request(data_dir, source, seed, archive, transpose))
-    if force:
-        with storage.locked(file.path):
-            return file.make(progress)
-    # First without the lock, so that a folder that cannot be written to serves as well.
-    with suppress(UnusableError):
-        if prepared := file.load():
-            return prepared
+    if not force:
+        # First without the lock, so that a folder that cannot be written to serves as well.
+        with suppress(UnusableError):
+            return file.load()
     with storage.locked(file.path):
-        try:
-            if prepared := file.load():
-                return prepared
-        except OutdatedError as reason:
-            logger.info("%s is made again: %s", file.path.name, reason)
-        except UnusableError as reason:
-            logger.warning("%s is not used and is made again: %s", file.path, reason)
+        if not force and (file.path.exists() or sidecar_path(file.path).exists()):
+            try:
+                return file.load()
+            except OutdatedError as reason:
+                logger.info("%s is made again: %s", file.path.name, reason)
+            except UnusableError as reason:
+                logger.warning("%s is not used and is made again: %s", file.path, reason)
         return file.make(progress)
 
 
@@ -235,11 +231,10 @@ class _File:
     path: Path
     recipe: Recipe
 
-    def load(self) -> Prepared | None:
-        """Read and verify the file; None if it is not there."""
-        found = find_prepared(self.path, self.recipe.wanted)
+    def load(self) -> Prepared:
+        """Read and verify the file; an `UnusableError` says why it is not what is asked for."""
         # A user's file may have moved since: its source is the path that is asked for.
-        return found and dataclasses.replace(found, source=self.source)
+        return dataclasses.replace(read_prepared(self.path, self.recipe.wanted), source=self.source)
 
     def make(self, progress: Progress | None) -> Prepared:
         """Make the file and its sidecar."""
@@ -274,8 +269,6 @@ def _find_file(dataset: str, request: Request) -> _File:
     """Find the recipe for what is asked for, and where its file is; refuse a request that makes no sense."""
     if not 0 <= request.seed <= LARGEST_SEED:
         raise InputError(f"the data seed {request.seed} is outside 0..{LARGEST_SEED}")
-    if request.transpose not in TRANSPOSE:
-        raise InputError(f"unknown transpose {request.transpose!r}: choose one of {', '.join(TRANSPOSE)}")
     if request.source in source_names():
         source, target = DATASETS[dataset].recipe(request.source)
     else:
@@ -293,23 +286,19 @@ def _find_file(dataset: str, request: Request) -> _File:
 def load_prepared(path: Path) -> Prepared:
     """Load a prepared file as it is, without what it was made from; refuse one that is damaged or missing."""
     try:
-        found = find_prepared(path, {})
+        return read_prepared(path, {})
     except UnusableError as reason:
         raise ThetaRBMError(f"{path} cannot be used: {reason}") from reason
-    if found is None:
-        raise ThetaRBMError(f"{path} is missing")
-    return found
 
 
 def prepared_checksum(data_dir: Path, dataset: str, source: str, *, seed: int = 0) -> str | None:
     """Give the checksum of data that is prepared here, from its sidecar alone; None if it is not."""
     file = _find_file(dataset, Request(data_dir, source, seed))
     try:
-        sidecar = read_sidecar(file.path)
+        sidecar = read_sidecar(file.path, file.recipe.wanted)
     except UnusableError:
         return None
-    fits = all(sidecar["recipe"].get(name) == value for name, value in file.recipe.wanted.items())
-    return str(sidecar["sha256"]) if fits and file.path.is_file() else None
+    return str(sidecar["sha256"]) if file.path.is_file() else None
 
 
 def list_prepared(data_dir: Path) -> list[PreparedFile]:
@@ -364,9 +353,10 @@ def orientation_shares(prepared: Prepared, progress: Progress | None = None) -> 
     estimator = OrientationEstimator()
     # Another estimator or another choice of images finds no shares kept.
     belonging = {"estimator": repr(estimator), "images": len(prepared.images), "sha256": prepared.sha256}
-    kept = _kept_shares(prepared, belonging)
-    if kept is not None:
-        return kept
+    with suppress(UnusableError):
+        kept: dict[str, Any] = read_sidecar(prepared.path).get("orientations", {})
+        if belonging.items() <= kept.items():
+            return list(kept["shares"])
     counts = np.zeros(estimator.rotations, dtype=np.int64)
     for start in range(0, len(prepared.images), CHUNK):
         indices = estimator(as_unit_floats(prepared.images[start : start + CHUNK]))
@@ -376,18 +366,6 @@ def orientation_shares(prepared: Prepared, progress: Progress | None = None) -> 
     shares = [float(share) for share in counts / len(prepared.images)]
     add_to_sidecar(prepared.path, prepared.sha256, "orientations", {**belonging, "shares": shares})
     return shares
-
-
-def _kept_shares(prepared: Prepared, belonging: dict[str, Any]) -> list[float] | None:
-    """Read shares from the sidecar, if they are there and belong to what is asked for."""
-    try:
-        kept = read_sidecar(prepared.path).get("orientations")
-    except UnusableError:
-        return None
-    if not isinstance(kept, dict) or any(kept.get(name) != value for name, value in belonging.items()):
-        return None
-    shares = kept.get("shares")
-    return shares if isinstance(shares, list) and all(isinstance(share, float) for share in shares) else None
 
 
 class UnusableError(Exception):
@@ -403,8 +381,16 @@ def sidecar_path(target: Path) -> Path:
     return target.with_suffix(".json")
 
 
-def read_sidecar(target: Path) -> dict[str, Any]:
-    """Read the sidecar of `target`; one that is missing, damaged or of another format is an `UnusableError`."""
+def read_sidecar(target: Path, wanted: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Read the sidecar of `target`, whose recipe must hold what is `wanted`.
+
+    Raises
+    ------
+    OutdatedError
+        If the data file was made to another recipe or format.
+    UnusableError
+        If the sidecar is missing or damaged.
+    """
     path = sidecar_path(target)
     try:
         sidecar = documents.read(path)
@@ -417,6 +403,9 @@ def read_sidecar(target: Path) -> dict[str, Any]:
     for field, kind in FIELDS.items():
         if not isinstance(sidecar.get(field), kind):
             raise UnusableError(f"{path.name} has no valid {field!r}")
+    for name, value in (wanted or {}).items():
+        if sidecar["recipe"].get(name) != value:
+            raise OutdatedError(f"its {name} is {sidecar['recipe'].get(name)!r}, and {value!r} is asked for")
     return sidecar
 
 
@@ -436,22 +425,9 @@ def add_to_sidecar(target: Path, sha256: str, field: str, value: Any) -> None:
             write_sidecar(target, {**sidecar, field: value})
 
 
-def find_prepared(target: Path, wanted: Mapping[str, Any]) -> Prepared | None:
-    """Read and verify a prepared file, whose recipe must hold what is `wanted`; None if nothing is there.
-
-    Raises
-    ------
-    OutdatedError
-        If the file was made to another recipe or format.
-    UnusableError
-        If the file or its sidecar is damaged, half written or foreign.
-    """
-    if not target.exists() and not sidecar_path(target).exists():
-        return None
-    sidecar = read_sidecar(target)
-    for name, value in wanted.items():
-        if sidecar["recipe"].get(name) != value:
-            raise OutdatedError(f"its {name} is {sidecar['recipe'].get(name)!r}, and {value!r} is asked for")
+def read_prepared(target: Path, wanted: Mapping[str, Any]) -> Prepared:
+    """Read a prepared file and verify it by its sidecar; raises as `read_sidecar`."""
+    sidecar = read_sidecar(target, wanted)
     # One open file for both steps: a file that is replaced in between cannot be read under the old checksum.
     try:
         with storage.open_plain(target) as stream:
@@ -459,28 +435,10 @@ def find_prepared(target: Path, wanted: Mapping[str, Any]) -> Prepared | None:
                 raise UnusableError("its checksum is wrong")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
+                return _in_memory(target, archive, sidecar, cached=True)
     except FileNotFoundError as error:
         raise UnusableError("the data file is missing") from error
     except UnusableError:
         raise
     except Exception as error:  # foreign bytes can make NumPy and zipfile raise almost anything
         raise UnusableError(f"it cannot be read ({error})") from error
-    if not _is_layout(arrays):
-        raise UnusableError("its arrays are not those of prepared data")
-    return _in_memory(target, arrays, sidecar, cached=True)
-
-
-def _is_layout(arrays: Mapping[str, NDArray[Any]]) -> bool:
-    """Say whether the arrays are ``images`` (N, h, h), ``labels`` (N,) and ``split`` (N,) of the right types."""
-    if not {"images", "labels", "split"} <= set(arrays):
-        return False
-    images, labels, split = arrays["images"], arrays["labels"], arrays["split"]
-    return (
-        images.ndim == 3
-        and images.shape[1] == images.shape[2]
-        and images.dtype in (np.uint8, np.float32)
-        and labels.shape == split.shape == images.shape[:1]
-        and labels.dtype == np.int64
-        and split.dtype == np.uint8
-    )

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,12 +56,14 @@ def generate_rotated(
     seed: int = 0,
     *,
     stream: int,
+    bilinear: bool = False,
     sizes: dict[int, int] = ROTATED_SPLIT,
     progress: Progress | None = None,
 ) -> Arrays:
-    """Make a set as the official mnist-rot was made: images drawn with replacement, each rotated by a uniform angle.
+    """Make a set of images, each rotated by a uniform angle.
 
-    Values are those of the Gaussian kernel divided by 256, as uint8 of 255: the largest is 254, for 255/256.
+    By default as the official mnist-rot was made: images drawn with replacement, values of the Gaussian kernel divided
+    by 256, as uint8 of 255 (the largest is 254, for 255/256). Or, if `bilinear`, distinct images, rotated bilinearly.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def generate_rotated(
     labels : (m,) uint8 array
     seed : the data seed; it decides which images, in which order, and the angles
     stream : as in `raw_numbers`
-    sizes : images of each part; those of mnist-rot unless a test says otherwise
+    sizes : images of each part
     progress : called with (images done, images in all)
 
     Returns
@@ -81,40 +82,18 @@ def generate_rotated(
         counter-clockwise degrees; ``source_indices`` (n,) int64 into the m images.
     """
     split = split_column(sizes)
-    # Two numbers an image, so that a smaller set is the beginning of a larger one.
-    draws, turns = raw_numbers(2 * len(split), seed, stream).reshape(-1, 2).T
-    # The upper 32 bits as a fraction of m, in whole numbers.
-    chosen = ((draws >> np.uint64(32)) * np.uint64(len(images)) >> np.uint64(32)).astype(np.intp)
-    return _rotated_set(images, labels, chosen, uniform_degrees(turns), split, GAUSSIAN, progress)
-
-
-def generate_bilinear(
-    images: NDArray[np.uint8],
-    labels: NDArray[np.uint8],
-    seed: int = 0,
-    *,
-    stream: int,
-    sizes: dict[int, int] = ROTATED_SPLIT,
-    progress: Progress | None = None,
-) -> Arrays:
-    """Make a set of distinct images, rotated bilinearly; otherwise as `generate_rotated`."""
-    split = split_column(sizes)
-    numbers = raw_numbers(len(images) + len(split), seed, stream)
-    chosen = np.argsort(numbers[: len(images)], kind="stable")[: len(split)]
-    return _rotated_set(images, labels, chosen, uniform_degrees(numbers[len(images) :]), split, BILINEAR, progress)
-
-
-def _rotated_set(
-    images: NDArray[np.uint8],
-    labels: NDArray[np.uint8],
-    chosen: NDArray[np.intp],
-    angles: Doubles,
-    split: NDArray[np.uint8],
-    kernel: Kernel,
-    progress: Progress | None,
-) -> Arrays:
+    if bilinear:
+        numbers = raw_numbers(len(images) + len(split), seed, stream)
+        chosen = np.argsort(numbers[: len(images)], kind="stable")[: len(split)]
+        turns = numbers[len(images) :]
+    else:
+        # Two numbers an image, so that a smaller set is the beginning of a larger one.
+        draws, turns = raw_numbers(2 * len(split), seed, stream).reshape(-1, 2).T
+        # The upper 32 bits as a fraction of m, in whole numbers.
+        chosen = ((draws >> np.uint64(32)) * np.uint64(len(images)) >> np.uint64(32)).astype(np.intp)
+    angles = uniform_degrees(turns)
     return {
-        "images": rotate_exactly(images[chosen], angles, kernel, progress),
+        "images": rotate_exactly(images[chosen], angles, BILINEAR if bilinear else GAUSSIAN, progress),
         "labels": labels[chosen].astype("<i8"),
         "split": split,
         "angles": angles.astype("<f8"),
@@ -129,15 +108,17 @@ def rotating_recipe(
     *,
     bilinear: bool = False,
     takes_archive: bool = False,
-    sizes: dict[int, int] | None = None,
+    sizes: dict[int, int] = ROTATED_SPLIT,
 ) -> Recipe:
     """Give the recipe of rotated images in either way; the images are loaded only when the set is made."""
-    method, generate = (BILINEAR_METHOD, generate_bilinear) if bilinear else (METHOD, generate_rotated)
-    make: Callable[..., Arrays] = generate if sizes is None else partial(generate, sizes=sizes)
-    wanted = {"method": method}
+    wanted = {"method": BILINEAR_METHOD if bilinear else METHOD}
 
     def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
-        return make(*load(), request.seed, stream=stream, progress=progress), wanted
+        images, labels = load()
+        arrays = generate_rotated(
+            images, labels, request.seed, stream=stream, bilinear=bilinear, sizes=sizes, progress=progress
+        )
+        return arrays, wanted
 
     return Recipe(wanted, build, takes_archive)
 

@@ -11,7 +11,6 @@ import hashlib
 import os
 import zlib
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from thetarbm_cli.data.recipes import FASHION_BILINEAR_STREAM, FASHION_ROT_STREAM, Recipe, Request
@@ -37,13 +36,12 @@ LARGEST = IMAGES_HEADER + 60_000 * 28 * 28
 
 def rotated_recipe(request: Request) -> Recipe:
     """Make fashion-rot as mnist-rot: 62,000 images drawn from Fashion-MNIST with replacement, rotated."""
-    return rotating_recipe(request, partial(_load, request), FASHION_ROT_STREAM, takes_archive=True)
+    return rotating_recipe(request, lambda: _load(request), FASHION_ROT_STREAM, takes_archive=True)
 
 
 def bilinear_recipe(request: Request) -> Recipe:
     """Make fashion-rot of 62,000 distinct images of Fashion-MNIST, rotated bilinearly."""
-    load = partial(_load, request)
-    return rotating_recipe(request, load, FASHION_BILINEAR_STREAM, bilinear=True, takes_archive=True)
+    return rotating_recipe(request, lambda: _load(request), FASHION_BILINEAR_STREAM, bilinear=True, takes_archive=True)
 
 
 def _load(request: Request) -> tuple[Bytes, Bytes]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from thetarbm_cli.data.recipes import (
     TRAIN,
     VALID,
     Arrays,
-    Progress,
     Recipe,
     Request,
     raw_numbers,
@@ -33,7 +32,7 @@ from thetarbm_cli.data.recipes import (
 from thetarbm_cli.data.rotated_digits import rotating_recipe
 from thetarbm_cli.errors import InputError, ThetaRBMError
 
-# The four files of a set, images and labels of its training half and of its test half.
+# The four files of a set, images and labels of its training half and of its test half, as MNIST's are shipped.
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 # A header is four bytes (two zeros, the type of the values, the number of axes), then a 32-bit number an axis.
 UNSIGNED_BYTES = 8
@@ -51,20 +50,13 @@ TEST_IMAGES = 10_000
 MNIST_METHOD = "PCG64 raw numbers"
 MNIST_SPLIT = {TRAIN: 10_000, VALID: 2_000, TEST: TEST_IMAGES}
 
-# The four idx files in the order in which they are shipped: name -> MD5 of the uncompressed file.
-MD5 = {
-    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-}
-# Bytes of each of the four files: a header of big-endian 32-bit numbers, then one byte a pixel or label.
-SIZES = {
-    "train-images-idx3-ubyte": IMAGES_HEADER + TRAIN_IMAGES * SIDE * SIDE,
-    "train-labels-idx1-ubyte": LABELS_HEADER + TRAIN_IMAGES,
-    "t10k-images-idx3-ubyte": IMAGES_HEADER + TEST_IMAGES * SIDE * SIDE,
-    "t10k-labels-idx1-ubyte": LABELS_HEADER + TEST_IMAGES,
-}
+# Bytes of each of the four files: a header, then one byte a pixel or label.
+SIZES = (
+    IMAGES_HEADER + TRAIN_IMAGES * SIDE * SIDE,
+    LABELS_HEADER + TRAIN_IMAGES,
+    IMAGES_HEADER + TEST_IMAGES * SIDE * SIDE,
+    LABELS_HEADER + TEST_IMAGES,
+)
 
 
 def read_idx(content: bytes, where: str) -> Bytes:
@@ -113,14 +105,10 @@ def read_shipped_files() -> dict[str, bytes]:
         content = lzma.decompress(resource.read_bytes())
     except (OSError, lzma.LZMAError) as error:
         raise ThetaRBMError(f"the MNIST file of the package is damaged ({error}); install thetarbm again") from error
-    if len(content) != sum(SIZES.values()):
+    if len(content) != sum(SIZES):
         raise ThetaRBMError("the MNIST file of the package has the wrong length; install thetarbm again")
-    parts: dict[str, bytes] = {}
-    start = 0
-    for name, size in SIZES.items():
-        parts[name] = content[start : start + size]
-        start += size
-    return parts
+    ends = list(accumulate(SIZES))
+    return {name: content[end - size : end] for name, size, end in zip(FILES, SIZES, ends, strict=True)}
 
 
 @lru_cache(maxsize=1)
@@ -159,14 +147,7 @@ def bilinear_recipe(request: Request) -> Recipe:
 def upright_recipe(request: Request) -> Recipe:
     """Make mnist: the data of the paper's "Training on mnist"."""
     wanted = {"method": MNIST_METHOD}
-
-    def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
-        arrays = generate_mnist(request.seed)
-        if progress is not None:
-            progress(1, 1)
-        return arrays, wanted
-
-    return Recipe(wanted, build)
+    return Recipe(wanted, lambda progress: (generate_mnist(request.seed), wanted))
 
 
 def generate_mnist(seed: int = 0) -> Arrays:

@@ -84,15 +84,15 @@ def recipe(request: Request) -> Recipe:
     def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
         if archive is None:
             local = download_archive(request.data_dir / "downloads", _stage(progress, 0.0, 0.5))
-            arrays, transposed = read_official(local, transpose, progress=_stage(progress, 0.5, 1.0))
-            return arrays, {"archive_sha1": CHECKSUM, "transposed": transposed}
-        arrays, transposed = read_official(archive, transpose, progress=progress)
-        if archive.is_file() and wanted["archive_sha1"] != CHECKSUM:
+            checksum, progress = CHECKSUM, _stage(progress, 0.5, 1.0)
+        else:
+            local, checksum = archive, wanted["archive_sha1"]
+        arrays, transposed = read_official(local, transpose, progress=progress)
+        if local.is_file() and checksum != CHECKSUM:
             logger.warning(
-                "%s has another checksum than the published archive; its contents hold, so it is used",
-                archive,
+                "%s has another checksum than the published archive; its contents hold, so it is used", local
             )
-        return arrays, {"archive_sha1": wanted["archive_sha1"], "transposed": transposed}
+        return arrays, {"archive_sha1": checksum, "transposed": transposed}
 
     return Recipe(wanted, build, takes_archive=True)
 
@@ -123,7 +123,7 @@ def archive_checksum(archive: Path) -> str:
 
 
 class _DownloadProgress:
-    """The part of a progress bar that pooch calls, passed on as (bytes done, bytes in all)."""
+    """Pass the calls that pooch makes to a progress bar on as (bytes done, bytes in all)."""
 
     def __init__(self, progress: Progress) -> None:
         self.total = 0
@@ -161,9 +161,8 @@ def download_archive(folder: Path, progress: Progress | None = None) -> Path:
             )
     except (OSError, ValueError) as error:
         # pooch raises ValueError for a wrong checksum; the errors of requests are OSErrors.
-        what = (
-            "has another checksum than the published one" if isinstance(error, ValueError) else "cannot be downloaded"
-        )
+        wrong = isinstance(error, ValueError)
+        what = "has another checksum than the published one" if wrong else "cannot be downloaded"
         # The system's words, such as of a full disk, or the kind of the error: the words of requests fill many lines.
         why = getattr(error, "strerror", None) or type(error).__name__
         raise ThetaRBMError(
@@ -186,7 +185,7 @@ def read_official(
     ----------
     archive : the zip, or a folder with the two ``.amat`` files
     transpose : "auto" (look at the digits and decide), "yes" or "no"
-    sizes : rows of each part; the published ones unless a test says otherwise
+    sizes : rows of each part
 
     Returns
     -------
@@ -196,12 +195,11 @@ def read_official(
     split = split_column({part: sizes[part] for part in (TRAIN, VALID, TEST)})
     images = np.empty((len(split), SIDE * SIDE), dtype="<f4")
     labels = np.empty(len(split), dtype="<i8")
-    first = 0
-    for name, rows in ((TRAIN_VALID_FILE, sizes[TRAIN] + sizes[VALID]), (TEST_FILE, sizes[TEST])):
-        with open_table(archive, name, rows * (SIDE * SIDE + 1) * LONGEST_NUMBER) as (stream, where):
-            part = slice(first, first + rows)
-            read_table(stream, where, images[part], labels[part], _counting_from(first, len(split), progress))
-        first += rows
+    middle = sizes[TRAIN] + sizes[VALID]
+    for name, first, last in ((TRAIN_VALID_FILE, 0, middle), (TEST_FILE, middle, len(split))):
+        with open_table(archive, name, (last - first) * (SIDE * SIDE + 1) * LONGEST_NUMBER) as (stream, where):
+            stage = _stage(progress, first / len(split), last / len(split))
+            read_table(stream, where, images[first:last], labels[first:last], stage)
     pictures = images.reshape(-1, SIDE, SIDE)
     transposed = _decide(pictures, labels, transpose)
     if transposed:
@@ -224,30 +222,18 @@ def recognise(labels: NDArray[np.int64], split: NDArray[np.uint8]) -> str:
     return f"its contents are not the official ones: {'; '.join(wrong)}" if wrong else "this is the official archive"
 
 
-def _counting_from(first: int, total: int, progress: Progress | None) -> Progress | None:
-    """Count the rows of the second file on from those of the first."""
-    return None if progress is None else lambda done, _: progress(first + done, total)
-
-
 def _decide(images: NDArray[np.float32], labels: NDArray[np.int64], transpose: str) -> bool:
     """Decide whether to transpose, and say which way the digits look."""
     mirrored, as_is, swapped = looks_transposed(images, labels)
     likeness = f"likeness to MNIST {as_is:.2f} as they are, {swapped:.2f} transposed"
     if transpose == "auto":
-        logger.info(
-            "the archive's digits look %s (%s)",
-            "mirrored, so they are transposed" if mirrored else "the right way round",
-            likeness,
-        )
+        look = "mirrored, so they are transposed" if mirrored else "the right way round"
+        logger.info("the archive's digits look %s (%s)", look, likeness)
         return mirrored
     if mirrored != (transpose == "yes"):
         better = "no" if transpose == "yes" else "yes"
-        logger.warning(
-            "with --transpose %s the digits look mirrored (%s); --transpose %s turns them round",
-            transpose,
-            likeness,
-            better,
-        )
+        message = "with --transpose %s the digits look mirrored (%s); --transpose %s turns them round"
+        logger.warning(message, transpose, likeness, better)
     return transpose == "yes"
 
 
@@ -356,16 +342,15 @@ def looks_transposed(images: NDArray[np.generic], labels: NDArray[np.integer]) -
     what counts is the best normalised correlation of each, on average. Both averages, in [-1, 1], are given too.
     """
     mnist_images, mnist_labels = load_mnist()
-    as_is: list[NDArray[np.float32]] = []
-    transposed: list[NDArray[np.float32]] = []
+    scores = []
     for digit in TELLING:
         templates = _templates(mnist_images[:TRAIN_IMAGES][mnist_labels[:TRAIN_IMAGES] == digit])
         sample = images[np.flatnonzero(labels == digit)[:SAMPLE_PER_CLASS]]
-        for seen, scores in ((sample, as_is), (sample.transpose(0, 2, 1), transposed)):
-            scores.append((_normalised(seen) @ templates).max(axis=1))
-    found = (np.concatenate(scores) for scores in (as_is, transposed))
-    score_as_is, score_transposed = (float(scores.mean()) if len(scores) else 0.0 for scores in found)
-    return score_transposed > score_as_is, score_as_is, score_transposed
+        both_ways = (sample, sample.transpose(0, 2, 1))
+        scores.append([(_normalised(seen) @ templates).max(axis=1) for seen in both_ways])
+    found = np.concatenate(scores, axis=1)
+    as_is, transposed = (float(score) for score in found.mean(axis=1)) if found.size else (0.0, 0.0)
+    return transposed > as_is, as_is, transposed
 
 
 def _templates(digits: NDArray[np.uint8]) -> NDArray[np.float32]:

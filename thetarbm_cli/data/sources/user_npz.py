@@ -24,7 +24,6 @@ from thetarbm_cli.data.recipes import (
     TRAIN,
     USER_STREAM,
     Arrays,
-    Progress,
     Recipe,
     Request,
     draw_split,
@@ -55,13 +54,11 @@ def recipe(request: Request) -> Recipe:
         raise InputError(f"{problem}: use {', '.join(offered_sources())}, or the path of a .npz file")
     checksum = storage.sha256_of_file(path)
     wanted = {"file_sha256": checksum, "method": METHOD}
-
-    def build(progress: Progress | None) -> tuple[Arrays, dict[str, Any]]:
-        return read_user_file(path, request.seed), wanted
-
     # The name becomes part of file names: plain characters only, and not too many.
     name = re.sub(r"[^\w.-]+", "_", path.stem)[:60]
-    return Recipe(wanted, build, name=name, content=checksum[:12])
+    return Recipe(
+        wanted, lambda progress: (read_user_file(path, request.seed), wanted), name=name, content=checksum[:12]
+    )
 
 
 def read_user_file(path: Path, seed: int = 0) -> Arrays:
@@ -124,11 +121,8 @@ def read_untrusted(path: Path, required: tuple[str, ...], optional: tuple[str, .
 def _check_images(images: NDArray[Any], path: Path) -> NDArray[Any]:
     """Bring images into (N, h, h) C order, as uint8 or little-endian float32."""
     shape = images.shape
-    if len(shape) == 2 and math.isqrt(shape[1]) ** 2 == shape[1]:
-        side = math.isqrt(shape[1])
-    elif len(shape) == 3 and shape[1] == shape[2]:
-        side = shape[1]
-    else:
+    side = math.isqrt(math.prod(shape[1:]))
+    if shape[1:] not in ((side, side), (side * side,)):
         hint = ""
         if len(shape) == 4 and shape[3] in (1, 3, 4):
             hint = ": make them grey, as images[..., :3].mean(axis=-1)" if shape[3] > 1 else ": take images[..., 0]"
@@ -173,7 +167,12 @@ def _check_labels(labels: NDArray[Any], count: int, path: Path) -> NDArray[np.in
     """Bring labels into (N,) little-endian int64."""
     if labels.shape != (count,):
         raise InputError(f"{path}: labels have the shape {labels.shape}, and {count} images need ({count},)")
-    if empty := _count_empty(labels):
+    empty = 0
+    if labels.dtype.kind in "US":
+        empty = int(np.sum(np.char.str_len(np.char.strip(labels)) == 0))
+    elif labels.dtype.kind == "f":
+        empty = int(np.isnan(labels).sum())
+    if empty:
         hint = "leave those images out, or leave labels out, which training does not need"
         raise InputError(f"{path}: {empty} of {count} labels {'is' if empty == 1 else 'are'} empty; {hint}")
     if labels.dtype.kind in "US":
@@ -198,13 +197,6 @@ def _check_split(split: NDArray[Any], count: int, path: Path) -> NDArray[np.uint
     if wrong.any():
         raise InputError(f"{path}: split may hold 0 (train), 1 (valid) and 2 (test), and it holds {split[wrong][0]}")
     return split.astype(np.uint8)
-
-
-def _count_empty(labels: NDArray[Any]) -> int:
-    """Count labels that are no number, or words without a letter."""
-    if labels.dtype.kind in "US":
-        return int(np.sum(np.char.str_len(np.char.strip(labels)) == 0))
-    return int(np.isnan(labels).sum()) if labels.dtype.kind == "f" else 0
 
 
 def _check_parts(labels: NDArray[np.int64], split: NDArray[np.uint8], path: Path) -> None:
