@@ -107,9 +107,3 @@ def test_it_turns_digits_as_the_bilinear_rotation_does(digits):
         likeness = [np.corrcoef(x, y)[0, 1] for x, y in zip(exact[s], smooth[s], strict=True)]
         assert np.mean(likeness) > 0.9
     assert np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(exact[1], smooth[8], strict=True)]) < 0.5
-
-
-def test_a_group_larger_than_the_disc_moves_nothing():
-    for size, rotations in ((1, 9), (2, 5), (5, 36), (28, 617)):
-        np.testing.assert_array_equal(cyclic_permutation(size, rotations), np.arange(size * size))
-    assert (cyclic_permutation(28, 616) != np.arange(784)).sum() == 616

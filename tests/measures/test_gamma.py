@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.measures.digits import digits
@@ -61,7 +61,6 @@ def test_is_the_equation_of_the_paper():
     assert (result.images, result.dead_units) == (30, 0)
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     scale=st.floats(1e-3, 1e3) | st.floats(-1e3, -1e-3),
     shift=st.floats(-1e4, 1e4),
@@ -76,7 +75,6 @@ def test_scale_and_shift_of_a_unit_do_not_matter(scale, shift, seed):
     assert result.bounded == pytest.approx(expected.bounded, rel=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
 @given(cuts=st.lists(st.integers(1, 60), unique=True, max_size=8).map(sorted))
 def test_chunks_do_not_matter_and_may_grow_and_shrink(cuts):
     original, rotated = noise(61, 4, 3)
@@ -87,17 +85,6 @@ def test_chunks_do_not_matter_and_may_grow_and_shrink(cuts):
     np.testing.assert_allclose(result.per_unit, expected.per_unit, rtol=1e-12)
     assert result.bounded == pytest.approx(expected.bounded, rel=1e-12)
     assert result.ratio_of_sums == pytest.approx(expected.ratio_of_sums, rel=1e-12)
-
-
-def test_sorted_images_lose_no_digits():
-    # The mean drifts from chunk to chunk by far more than the spread within one.
-    original, rotated = noise(400, 2, 3)
-    drift = np.linspace(0, 1e5, 400)[:, None]
-    original, rotated = original + drift, rotated + drift
-    gammas, ratio, _ = naive(original, rotated)
-    result = score(original, rotated, 10)
-    np.testing.assert_allclose(result.per_unit, gammas, rtol=1e-11)
-    assert result.ratio_of_sums == pytest.approx(ratio, rel=1e-11)
 
 
 def test_dead_units_are_counted_and_left_out():

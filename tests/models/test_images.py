@@ -68,17 +68,6 @@ def test_given_orientations_that_are_the_estimated_ones_change_nothing(name: str
     assert not np.array_equal(others.weights_, told.weights_)
 
 
-def test_turned_images_have_the_features_of_the_upright_ones_in_theta() -> None:
-    # Quarter turns are exact, also for the estimator of the orientation; all groups have one standardisation.
-    images = np.random.default_rng(3).random((100, 81), dtype=np.float32)
-    turned = np.rot90(images.reshape(-1, 9, 9), 1, axes=(1, 2)).reshape(100, 81)
-    model = ThetaRBM(hidden=6, epochs=3, rotations=4, visible="bernoulli").fit(images)
-    index = model.orientation_estimator()(images)
-    agrees = model.orientation_estimator()(turned) == (index + 1) % 4
-    assert agrees.mean() > 0.95
-    np.testing.assert_allclose(model.transform(turned[agrees]), model.transform(images[agrees]), rtol=0, atol=1e-6)
-
-
 def test_models_without_orientations_do_not_look_at_them() -> None:
     images = pictures()
     for name in ("rbm", "tirbm"):

@@ -93,13 +93,6 @@ def test_partial_fit_goes_on_from_loaded_arrays(name: str, images: np.ndarray) -
     assert np.abs(fresh.weights_ - arrays["weights"]).max() < 0.1
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_a_seed_decides_everything(name: str, images: np.ndarray) -> None:
-    first, again, other = (small(name, random_state=seed).fit(images) for seed in (3, 3, 4))
-    assert_same(first, again)
-    assert not np.array_equal(first.weights_, other.weights_)
-
-
 def test_models_of_a_seed_share_orders_and_initial_weights(images: np.ndarray) -> None:
     matrices = [small(name, epochs=0, random_state=6).fit(images).weights_ for name in MODELS]
     for matrix in matrices:

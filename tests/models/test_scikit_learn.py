@@ -6,9 +6,6 @@ import pydoc
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import check_estimator
 
 from tests.models.padded import (
@@ -91,18 +88,6 @@ def test_a_wrong_keyword_is_named_with_the_right_class(model: type[Model], wrong
         model(**{wrong: 1})
 
 
-@pytest.mark.no_device("settings only")
-def test_defaults_are_the_settings_of_the_paper() -> None:
-    parameters = ThetaRBM().get_params()
-    expected = {
-        "hidden": 500, "rotations": 9, "learning_rate": 0.01, "momentum": 0.9, "sparsity": 0.3, "visible": "gaussian",
-        "epochs": 30, "batch_size": 200, "gibbs_steps": 1, "initial_scale": 0.01, "weight_decay": 0.0001,
-        "sparsity_weight": 3.0, "sparsity_form": "bias+weights", "visible_sampling": "mean", "variance": "fixed",
-        "floor": 0.0, "rotation": "bilinear", "initial": "rotated",
-    }  # fmt: skip
-    assert {name: parameters[name] for name in expected} == expected
-
-
 @pytest.mark.no_device("refused before a machine is made")
 @pytest.mark.parametrize("model", [RBM(), LocalThetaRBM()], ids=repr)
 def test_a_model_that_has_learned_nothing_says_so(model: RBM) -> None:
@@ -112,11 +97,3 @@ def test_a_model_that_has_learned_nothing_says_so(model: RBM) -> None:
     for method in ("sample", "to_arrays"):
         with pytest.raises(NotFittedError):
             getattr(model, method)()
-
-
-@pytest.mark.no_device("the same numbers as here: test_device.py")
-def test_a_setting_can_be_searched_for(digits: Digits) -> None:
-    images, labels = digits[0][:300], digits[1][:300]
-    pipeline = make_pipeline(ThetaRBM(epochs=1), SVC(C=10))
-    search = GridSearchCV(pipeline, {"thetarbm__hidden": [1, 40]}, cv=2).fit(images, labels)
-    assert search.best_params_ == {"thetarbm__hidden": 40}
