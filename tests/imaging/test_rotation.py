@@ -72,9 +72,6 @@ def test_offset_is_added_to_every_angle():
     shifted = rotation_operators(8, 9, "bilinear", 20.0)
     for s, operator in enumerate(shifted):
         np.testing.assert_array_equal(operator.toarray(), rotation_matrix(8, 40.0 * s + 20).toarray())
-    image = random_images(1, 8)
-    turned = Rotations(8, 9, offset=20.0).rotate_by(image, 2)
-    np.testing.assert_allclose(turned[0], rotation_matrix(8, 100) @ image[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -89,7 +86,6 @@ def test_there_and_back_is_the_product_and_nothing_for_an_exact_turn(kind, rotat
         else:
             np.testing.assert_allclose(product.toarray(), expected, atol=1e-6)
     assert round_trip_operators(6, rotations, "permutation") == (None,) * rotations
-    assert round_trip_operators(6, rotations, kind) is products
 
 
 @pytest.mark.parametrize("kind", KINDS)

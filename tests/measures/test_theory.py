@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
@@ -10,10 +12,12 @@ from thetarbm_cli.measures.theory import verify
 from thetarbm_cli.outputs import Check
 
 
-@pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in (("UPDATES", 10), ("HIDDEN", 12), ("BATCH", 50)):
-        monkeypatch.setattr(theory, name, value)
+@pytest.fixture(scope="module", autouse=True)
+def short() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("UPDATES", 10), ("HIDDEN", 12), ("BATCH", 50)):
+            patch.setattr(theory, name, value)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +26,8 @@ def digits() -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def checks(digits: np.ndarray) -> dict[tuple[str, str], Check]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(theory, "UPDATES", 10)
-        patch.setattr(theory, "HIDDEN", 12)
-        return {(check.rotation, check.name.split(":")[0]): check for check in verify(digits, rotations=5)}
+def checks(short: None, digits: np.ndarray) -> dict[tuple[str, str], Check]:
+    return {(check.rotation, check.name.split(":")[0]): check for check in verify(digits, rotations=5)}
 
 
 def test_exact_claims_hold_and_are_told_apart(checks: dict[tuple[str, str], Check]) -> None:
