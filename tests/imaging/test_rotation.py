@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from skimage.transform import rotate
 
@@ -16,31 +14,17 @@ def random_images(count, size, seed=0):
     return np.random.default_rng(seed).random((count, size * size), dtype=np.float32)
 
 
-@given(size=st.integers(1, 33), degrees=st.floats(-720, 720))
-@settings(max_examples=100, deadline=None, derandomize=True)
-def test_bilinear_is_the_rotation_of_scikit_image(size, degrees):
-    image = random_images(1, size)[0]
-    expected = rotate(image.reshape(size, size).astype(np.float64), degrees, order=1, mode="constant", clip=False)
-    turned = rotation_matrix(size, degrees) @ image
+@pytest.mark.parametrize(
+    ("kind", "order", "mode"), [("bilinear", 1, "constant"), ("replicated", 1, "edge"), ("nearest", 0, "constant")]
+)
+@given(size=st.integers(2, 33), degrees=st.floats(-720, 720))
+def test_rotations_are_those_of_scikit_image(kind, order, mode, size, degrees):
+    if kind == "nearest":
+        degrees = round(degrees) + 0.3  # halfway between two pixels either may be taken
+    image = random_images(1, size)[0].reshape(size, size)
+    expected = rotate(image.astype(np.float64), degrees, order=order, mode=mode, clip=False)
+    turned = rotation_matrix(size, degrees, kind) @ image.ravel()
     np.testing.assert_allclose(turned.reshape(size, size), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("size", [2, 5, 12, 28])
-@pytest.mark.parametrize("degrees", [7.3, 40, 123.4, 283])
-def test_replicated_is_scikit_images_rotation_with_the_border_repeated(size, degrees):
-    image = random_images(1, size)[0]
-    expected = rotate(image.reshape(size, size).astype(np.float64), degrees, order=1, mode="edge", clip=False)
-    turned = rotation_matrix(size, degrees, "replicated") @ image
-    np.testing.assert_allclose(turned.reshape(size, size), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("size", [1, 5, 12, 28])
-@pytest.mark.parametrize("degrees", [7.3, 40, 123.4, 283])
-def test_nearest_takes_the_pixel_that_scikit_image_takes(size, degrees):
-    image = random_images(1, size)[0]
-    expected = rotate(image.reshape(size, size).astype(np.float64), degrees, order=0, mode="constant")
-    turned = rotation_matrix(size, degrees, "nearest") @ image
-    np.testing.assert_allclose(turned.reshape(size, size), expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("kind", ["bilinear", "nearest"])
@@ -53,14 +37,6 @@ def test_multiples_of_90_degrees_are_exact(kind, size, quarters):
     assert operator.nnz == size * size
     np.testing.assert_array_equal(operator.data, 1)
     assert operator.dtype == np.float32
-
-
-@given(size=st.integers(1, 20), degrees=st.floats(0, 360), kind=st.sampled_from(["bilinear", "nearest"]))
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_weights_are_shares_of_one(size, degrees, kind):
-    operator = rotation_matrix(size, degrees, kind)
-    assert operator.data.min(initial=1) > 0
-    assert operator.sum(axis=1).max() <= 1 + 1e-6
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,30 +68,10 @@ def test_turn_is_the_product_row_by_row(kind, size, rotations):
     assert turns.rotate(images, indices).flags.c_contiguous
 
 
-@given(
-    size=st.integers(1, 12),
-    rotations=st.integers(1, 12),
-    kind=st.sampled_from(KINDS),
-    count=st.integers(0, 5),
-    seed=st.integers(0, 99),
-)
-@settings(max_examples=60, deadline=None, derandomize=True)
-def test_transpose_is_the_adjoint(size, rotations, kind, count, seed):
-    turns = Rotations(size, rotations, kind)
-    left, right = random_images(count, size, seed), random_images(count, size, seed + 100)
-    indices = np.random.default_rng(seed).integers(0, rotations, count)
-    forth = np.sum(turns.rotate(left, indices) * right, dtype=np.float64)
-    back = np.sum(left * turns.rotate(right, indices, transpose=True), dtype=np.float64)
-    assert math.isclose(forth, back, rel_tol=1e-5, abs_tol=1e-6)
-
-
 def test_offset_is_added_to_every_angle():
     shifted = rotation_operators(8, 9, "bilinear", 20.0)
     for s, operator in enumerate(shifted):
         np.testing.assert_array_equal(operator.toarray(), rotation_matrix(8, 40.0 * s + 20).toarray())
-    image = random_images(1, 8)
-    turned = Rotations(8, 9, offset=20.0).rotate_by(image, 2)
-    np.testing.assert_allclose(turned[0], rotation_matrix(8, 100) @ image[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,14 +86,6 @@ def test_there_and_back_is_the_product_and_nothing_for_an_exact_turn(kind, rotat
         else:
             np.testing.assert_allclose(product.toarray(), expected, atol=1e-6)
     assert round_trip_operators(6, rotations, "permutation") == (None,) * rotations
-    assert round_trip_operators(6, rotations, kind) is products
-
-
-def test_operators_are_built_once():
-    assert rotation_operators(8, 9) is rotation_operators(8, 9)
-    turns = Rotations(8)
-    assert turns.operators is turns.operators
-    assert turns.transposed is turns.transposed
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -156,34 +104,7 @@ def test_a_device_gives_what_the_host_gives(device, kind):
         np.testing.assert_array_equal(device.backend.to_host(turned), expected)
 
 
-def test_wrong_rotations_are_refused():
-    with pytest.raises(InputError, match="at least 1 pixel"):
-        rotation_matrix(0, 10)
-    with pytest.raises(InputError, match="finite"):
-        rotation_matrix(3, math.nan)
-    with pytest.raises(InputError, match="replicated or nearest"):
-        rotation_matrix(3, 10, "permutation")
-    with pytest.raises(InputError, match="bilinear, replicated, nearest, permutation"):
-        Rotations(3, kind="cubic")
-    with pytest.raises(InputError, match="at least 1"):
-        Rotations(3, 0)
-    with pytest.raises(InputError, match="offset must be 0"):
-        Rotations(3, kind="permutation", offset=20)
-
-
-def test_wrong_images_and_indices_are_refused():
-    turns = Rotations(3, 4)
-    with pytest.raises(InputError, match=r"\(N, 9\)"):
-        turns.rotate(np.zeros((2, 8), dtype=np.float32), [0, 0])
-    with pytest.raises(InputError, match=r"\(N, 9\)"):
-        turns.rotate_all(np.zeros((2, 3, 3), dtype=np.float32))
-    images = np.zeros((2, 9), dtype=np.float32)
-    for indices in ([0], [0.0, 1.0], [[0, 1]]):
-        with pytest.raises(InputError, match="one integer index"):
-            turns.rotate(images, indices)
-    for indices in ([0, 4], [-1, 0]):
-        with pytest.raises(InputError, match=r"outside 0\.\.3"):
-            turns.rotate(images, indices)
-    for index in (-1, 4):
-        with pytest.raises(InputError, match=r"outside 0\.\.3"):
-            turns.rotate_by(images, index)
+@pytest.mark.parametrize("indices", [[0, 4], [-1, 0]])
+def test_indices_out_of_range_are_refused(indices):
+    with pytest.raises(InputError, match=r"outside 0\.\.3"):
+        Rotations(3, 4).rotate(np.zeros((2, 9), dtype=np.float32), indices)

@@ -3,7 +3,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.measures.digits import digits
@@ -61,26 +61,6 @@ def test_is_the_equation_of_the_paper():
     assert (result.images, result.dead_units) == (30, 0)
 
 
-def test_a_feature_that_ignores_rotation_has_one():
-    original, _ = noise(200, 10, 1)
-    result = score(original, np.stack([original] * 9), 50)
-    np.testing.assert_allclose(result.per_unit, 1.0, rtol=1e-12)
-    assert result.mean == pytest.approx(1.0, rel=1e-12)
-    assert result.ratio_of_sums == pytest.approx(1.0, rel=1e-12)
-    assert result.bounded == pytest.approx(1.0, rel=1e-12)
-
-
-def test_independent_noise_has_one_over_the_rotations():
-    random = np.random.default_rng(3)
-    original = random.random((4000, 40), dtype=np.float32)
-    rotated = random.random((9, 4000, 40), dtype=np.float32)
-    result = score(original, rotated, 500)
-    # The relative error of a variance of n values is about √(2/n); 40 units make it smaller still.
-    assert result.mean == pytest.approx(1 / 9, abs=0.002)
-    assert result.bounded == pytest.approx(1 / 9, abs=0.002)
-
-
-@settings(max_examples=50, deadline=None)
 @given(
     scale=st.floats(1e-3, 1e3) | st.floats(-1e3, -1e-3),
     shift=st.floats(-1e4, 1e4),
@@ -95,7 +75,6 @@ def test_scale_and_shift_of_a_unit_do_not_matter(scale, shift, seed):
     assert result.bounded == pytest.approx(expected.bounded, rel=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
 @given(cuts=st.lists(st.integers(1, 60), unique=True, max_size=8).map(sorted))
 def test_chunks_do_not_matter_and_may_grow_and_shrink(cuts):
     original, rotated = noise(61, 4, 3)
@@ -106,17 +85,6 @@ def test_chunks_do_not_matter_and_may_grow_and_shrink(cuts):
     np.testing.assert_allclose(result.per_unit, expected.per_unit, rtol=1e-12)
     assert result.bounded == pytest.approx(expected.bounded, rel=1e-12)
     assert result.ratio_of_sums == pytest.approx(expected.ratio_of_sums, rel=1e-12)
-
-
-def test_sorted_images_lose_no_digits():
-    # The mean drifts from chunk to chunk by far more than the spread within one.
-    original, rotated = noise(400, 2, 3)
-    drift = np.linspace(0, 1e5, 400)[:, None]
-    original, rotated = original + drift, rotated + drift
-    gammas, ratio, _ = naive(original, rotated)
-    result = score(original, rotated, 10)
-    np.testing.assert_allclose(result.per_unit, gammas, rtol=1e-11)
-    assert result.ratio_of_sums == pytest.approx(ratio, rel=1e-11)
 
 
 def test_dead_units_are_counted_and_left_out():
@@ -150,15 +118,8 @@ def test_all_dead_is_not_a_number():
     assert math.isnan(result.bounded)
 
 
-def test_features_are_not_changed():
-    original, rotated = noise(20, 3, 2)
-    before = original.copy(), rotated.copy()
-    score(original, rotated)
-    np.testing.assert_array_equal(original, before[0])
-    np.testing.assert_array_equal(rotated, before[1])
-
-
-def test_turns_the_images_and_asks_the_model_again():
+def test_turns_the_images_and_asks_the_model_again(monkeypatch):
+    monkeypatch.setattr("thetarbm_cli.measures.gamma.DEFAULT_CHUNK", 16)
     images, _ = digits(40)
     random = np.random.default_rng(1)
     weights = random.normal(0, 0.2, (784, 6)).astype(np.float32)
@@ -177,7 +138,6 @@ def test_turns_the_images_and_asks_the_model_again():
         size=28,
         rotations=5,
         offset=11.0,
-        chunk=16,
         progress=lambda done, total: steps.append((done, total)),
     )
     np.testing.assert_allclose(result.per_unit, expected, rtol=1e-4)
@@ -207,8 +167,6 @@ def test_a_model_that_reuses_its_buffer_is_measured_right():
         ({"offset": 40.0}, "offset of the γ-score is 40.0°.*below 40°"),
         ({"offset": -1.0}, "offset of the γ-score is -1.0°"),
         ({"offset": math.nan}, "offset of the γ-score is nan°"),
-        ({"rotations": 0}, "rotations is 0"),
-        ({"chunk": 0}, "chunk is 0"),
         ({"images": np.ones((1, 784), np.float32)}, "at least 2 images"),
     ],
 )
@@ -219,27 +177,10 @@ def test_refuses_what_cannot_be_measured(change, message):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("where", ["original", "rotated"])
+@pytest.mark.parametrize("where", [0, 1])
 def test_features_that_are_not_finite_are_refused(value, where):
-    original, rotated = noise(20, 3, 2)
-    if where == "original":
-        original[4, 1] = value
-        original[5, 1] = -value
-    else:
-        rotated[1, 4, 1] = value
-        rotated[1, 5, 1] = -value
+    features = noise(20, 3, 2)
+    features[where][..., 4, 1] = value
+    features[where][..., 5, 1] = -value
     with pytest.raises(InputError, match="have NaN or infinite"):
-        score(original, rotated)
-
-
-def test_shapes_must_fit():
-    original, rotated = noise(20, 3, 2)
-    accumulator = GammaAccumulator(3)
-    with pytest.raises(InputError, match="at least 2 images, there are none"):
-        accumulator.result()
-    with pytest.raises(InputError, match="3 units got features of the shape"):
-        accumulator.add(original[:, :2], rotated[:, :, :2])
-    with pytest.raises(InputError, match="at least one rotation"):
-        accumulator.add(original, [])
-    with pytest.raises(InputError, match="rotated images have features of the shape"):
-        accumulator.add(original, rotated[:, :10])
+        score(*features)

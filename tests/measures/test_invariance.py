@@ -9,40 +9,6 @@ from hypothesis import strategies as st
 
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
 
-GENERATOR = np.random.default_rng(0)
-
-
-def random_features(images: int, units: int, copies: int = 9) -> list[np.ndarray]:
-    return [GENERATOR.random((images, units), dtype=np.float32) for _ in range(copies + 1)]
-
-
-def test_goodfellow_of_units_with_known_answers() -> None:
-    # Of 200 images every unit fires for two. Columns: always as the original; for one of four rotations; for none,
-    # as it fires for the original's rotation only; for every copy of every image.
-    original = GENERATOR.permuted(np.tile(np.arange(200.0)[:, None], (1, 4)), axis=0)
-    copies = [original.copy() for _ in range(4)]
-    for number, copy in enumerate(copies):
-        copy[:, 1] *= number == 2
-        copy[:, 2] = 0
-        copy[:, 3] = 200
-    scores = [goodfellow(original[:, [unit]], [copy[:, [unit]] for copy in copies]) for unit in range(4)]
-    assert scores == pytest.approx([100, 25, 0, 100])
-    # Together, and beside a dead unit, which is left out.
-    wide = [np.hstack([each, np.full((200, 1), 0.5)]) for each in (original, *copies)]
-    assert goodfellow(wide[0], wide[1:]) == pytest.approx(np.mean([100, 25, 0, 100]))
-    assert math.isnan(goodfellow(wide[0][:, 4:], [each[:, 4:] for each in wide[1:]]))
-
-
-def test_goodfellow_of_independent_values_is_one() -> None:
-    original, *copies = random_features(5000, 100)
-    assert goodfellow(original, copies) == pytest.approx(1, abs=0.1)
-
-
-def test_goodfellow_of_a_unit_that_is_on_or_off() -> None:
-    # It is on for a quarter of the images, and cannot fire for fewer of them.
-    on = (np.arange(400) % 4 == 0).astype(np.float32)[:, None]
-    assert goodfellow(on, [on, 0 * on]) == pytest.approx(0.5 * 4)
-
 
 def test_zou_of_vectors_with_known_answers() -> None:
     original = np.array([[3.0, 0.0], [0.0, 0.2]])

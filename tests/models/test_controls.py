@@ -18,18 +18,7 @@ def test_pixels_are_the_images(digits: Digits) -> None:
     assert len(control.get_feature_names_out()) == 784
 
 
-def test_aligned_pixels_are_the_images_turned_back(digits: Digits) -> None:
-    images = digits[0][:50]
-    control = AlignedPixels().fit(images)
-    aligned = control.transform(images)
-    index = control.orientation_estimator()(images)
-    assert len(set(index)) > 3
-    for image, s, result in zip(images, index, aligned, strict=True):
-        turned = rotate(image.reshape(28, 28).astype(np.float64), -40 * s, order=1)
-        np.testing.assert_allclose(result, turned.ravel(), rtol=0, atol=1e-5)
-
-
-def test_aligned_pixels_take_the_orientations_that_are_given(digits: Digits) -> None:
+def test_aligned_pixels_are_the_images_turned_back_by_orientations_that_are_found_or_given(digits: Digits) -> None:
     images = digits[0][:40]
     control = AlignedPixels(rotations=72, hypotheses=0.8, orientation_smoothing=15.0).fit(images)
     candidates = control.candidate_orientations(images)
@@ -40,6 +29,10 @@ def test_aligned_pixels_take_the_orientations_that_are_given(digits: Digits) -> 
     for image, s, result in zip(images[rows], orientations, given, strict=True):
         expected = rotate(image.reshape(28, 28), -5.0 * s, order=1, mode="constant").reshape(-1)
         np.testing.assert_allclose(result, expected, atol=1e-5)
+    first = np.concatenate([[True], np.diff(rows) > 0])
+    np.testing.assert_array_equal(control.transform(images), given[first])
+    copy = AlignedPixels(**control.get_params()).load_arrays(control.to_arrays())
+    np.testing.assert_array_equal(copy.transform(images), given[first])
 
 
 def test_controls_are_no_machines() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from tests.models.small import MODELS, small
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.contrastive_divergence import DivergenceError, TrainingState
 
@@ -21,13 +20,6 @@ def no_warnings() -> Iterator[None]:
         yield
 
 
-def with_rare_pixels(value: float) -> np.ndarray:
-    images = np.random.default_rng(0).normal(0, 1, (300, 36)).astype(np.float32)
-    images[::100, 5] = value
-    images[50::100, 20] = -value
-    return images
-
-
 def assert_all_finite(model: RBM, images: np.ndarray) -> None:
     features = model.transform(images)
     assert np.isfinite(features).all()
@@ -37,28 +29,18 @@ def assert_all_finite(model: RBM, images: np.ndarray) -> None:
     assert np.isfinite(model.reconstruct(images)).all()
 
 
-@pytest.mark.parametrize("value", [50.0, 1e4])
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"variance": "learned"}, {"sparsity_form": "bias+weights"}, {"gibbs_steps": 2, "visible_sampling": "sample"}],
-    ids=["paper", "learned", "weights", "drawn"],
+    [{"variance": "learned"}, {"gibbs_steps": 2, "visible_sampling": "sample"}],
+    ids=["learned", "drawn"],
 )
 @pytest.mark.parametrize("name", MODELS)
-def test_rare_pixels_of_training_images_at_many_deviations(name: str, settings: dict[str, Any], value: float) -> None:
-    images = with_rare_pixels(value)
+def test_rare_pixels_of_training_images_at_many_deviations(name: str, settings: dict[str, Any]) -> None:
+    images = np.random.default_rng(0).normal(0, 1, (300, 36)).astype(np.float32)
+    images[::100, 5] = 1e4
+    images[50::100, 20] = -1e4
     model = small(name, standardise=False, **settings).fit(images)
     assert np.isfinite([record.reconstruction_error for record in model.history_]).all()
-    assert_all_finite(model, images)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_a_pixel_that_is_on_once_in_2500_images(name: str) -> None:
-    images = np.random.default_rng(1).random((2500, 16), dtype=np.float32)
-    images[:, 0] = 0
-    images[7, 0] = 1
-    model = small(name, epochs=2).fit(images)
-    standardised = (images[7, 0] - images[:, 0].mean()) / images[:, 0].std()
-    assert standardised == pytest.approx(50, abs=0.1)
     assert_all_finite(model, images)
 
 
@@ -82,63 +64,33 @@ def test_images_that_are_all_alike(name: str, visible: str) -> None:
         assert_all_finite(model, images)
 
 
-def finite(state: TrainingState) -> bool:
-    return all(np.isfinite(value).all() for value in state.parameters.values())
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_divergence_is_said_in_one_sentence(name: str, digits: tuple[np.ndarray, np.ndarray]) -> None:
-    with pytest.raises(
-        DivergenceError,
-        match=r"^training diverged in epoch \d \(mean squared reconstruction error .*\); "
-        r"try a lower learning_rate than 1000$",
-    ) as caught:
-        small(name, learning_rate=1e3).fit(digits[0][:200])
-    assert isinstance(caught.value, ThetaRBMError)
-    assert caught.value.exit_code == 1
-
-
 @pytest.mark.parametrize("model_class", [RBM, TransformInvariantRBM, ThetaRBM])
 def test_the_monitor_has_the_last_good_state_when_training_diverges(model_class: type[RBM]) -> None:
     images = np.random.default_rng(0).random((200, 36), dtype=np.float32)
     settings: dict[str, Any] = {
-        "hidden": 20,
-        "batch_size": 100,
-        "learning_rate": 1.0,
-        "sparsity": None,
-        "weight_decay": 0,
-    }
+        "hidden": 20, "batch_size": 100, "learning_rate": 1.0, "sparsity": None, "weight_decay": 0,
+    }  # fmt: skip
     states: list[TrainingState] = []
-
-    def monitor(state: TrainingState) -> None:
-        states.append(state.to_host(select_backend()))
-
-    with pytest.raises(DivergenceError) as caught:
-        model_class(epochs=20, **settings).fit(images, monitor=monitor)
+    message = r"^training diverged in epoch \d+ \(mean squared .* error .*\); try a lower learning_rate than 1$"
+    with pytest.raises(DivergenceError, match=message) as caught:
+        model_class(epochs=20, **settings).fit(
+            images, monitor=lambda state: states.append(state.to_host(select_backend()))
+        )
     assert len(states) >= 1
     assert f"in epoch {len(states) + 1} " in str(caught.value)
-    assert all(finite(state) for state in states)
     # It is what an equal fit of so many epochs leaves.
     stopped = model_class(epochs=len(states), **settings).fit(images)
     for name, value in states[-1].parameters.items():
+        assert np.isfinite(value).all()
         assert np.array_equal(value, stopped.state_.parameters[name])
 
 
 def test_an_update_that_overflows_at_the_very_end_of_an_epoch_is_divergence() -> None:
     images = np.full((30, 16), 100)
-    states: list[bool] = []
+    epochs: list[int] = []
     with pytest.raises(DivergenceError, match="in epoch 1 "):
         # One batch: its error is that of the parameters before the update.
         RBM(hidden=5, epochs=1, batch_size=30, learning_rate=1e38, standardise=False).fit(
-            images, monitor=lambda state: states.append(finite(state.to_host(select_backend())))
+            images, monitor=lambda state: epochs.append(state.epoch)
         )
-    assert states == []
-
-
-def test_a_fit_that_diverged_can_be_repeated_with_a_lower_rate() -> None:
-    images = np.random.default_rng(0).random((200, 36), dtype=np.float32)
-    model = RBM(hidden=20, learning_rate=1e3)
-    with pytest.raises(DivergenceError):
-        model.fit(images)
-    model.set_params(learning_rate=0.01).fit(images)
-    assert np.array_equal(model.weights_, RBM(hidden=20).fit(images).weights_)
+    assert epochs == []

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from thetarbm_cli.backend import Backend
-from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import RBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models import rbm as rbm_module
-from thetarbm_cli.models.controls import AugmentedRBM, Pixels
+from thetarbm_cli.models.controls import AugmentedRBM
 
 pytestmark = pytest.mark.no_device("products are counted on NumPy")
 
@@ -86,12 +85,3 @@ def test_stated_products_are_those_that_are_done(model: RBM, monkeypatch: pytest
     orientations = np.arange(24) % 4 if model.uses_orientations else None
     model.fit(IMAGES, orientations=orientations)
     assert model.training_products(*IMAGES.shape) == backend.products
-
-
-def test_products_by_hand() -> None:
-    # Per image: up twice, down once, two outer products; H = 5, V = 36, 2 epochs of 23 images.
-    assert RBM(**SMALL).training_products(23, 36) == 2 * 23 * 5 * (5 * 36)
-    # The TI-RBM does each of them for every rotation, and rotates the image each time.
-    turns = sum(operator.nnz for operator in rotation_operators(6, 4))
-    assert TransformInvariantRBM(**SMALL, rotations=4).training_products(23, 36) == 2 * 23 * 5 * (4 * 5 * 36 + turns)
-    assert Pixels().training_products(23, 36) == 0

@@ -67,28 +67,6 @@ class Flags:
         self.owndata: bool = host.flags.owndata
 
 
-def _binary(name: str) -> Callable[[ndarray, Any], ndarray]:
-    def operator(self: ndarray, other: Any) -> ndarray:
-        return on_device(getattr(np, name)(self.host, operand(other)))
-
-    return operator
-
-
-def _reflected(name: str) -> Callable[[ndarray, Any], ndarray]:
-    def operator(self: ndarray, other: Any) -> ndarray:
-        return on_device(getattr(np, name)(operand(other), self.host))
-
-    return operator
-
-
-def _in_place(name: str) -> Callable[[ndarray, Any], ndarray]:
-    def operator(self: ndarray, other: Any) -> ndarray:
-        getattr(np, name)(self.host, operand(other), out=self.host)
-        return self
-
-    return operator
-
-
 class ndarray:  # noqa: N801  CuPy's name, which libraries look for
     """An array "on the device": a NumPy array that only this package may touch."""
 
@@ -99,33 +77,12 @@ class ndarray:  # noqa: N801  CuPy's name, which libraries look for
 
     # -- what it is ------------------------------------------------------------------------------------------
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.host.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.host.dtype
-
-    @property
-    def ndim(self) -> int:
-        return self.host.ndim
-
-    @property
-    def size(self) -> int:
-        return self.host.size
-
-    @property
-    def nbytes(self) -> int:
-        return self.host.nbytes
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self.host.strides
-
-    @property
-    def flags(self) -> Flags:
-        return Flags(self.host)
+    shape = property(lambda self: self.host.shape)
+    dtype = property(lambda self: self.host.dtype)
+    ndim = property(lambda self: self.host.ndim)
+    size = property(lambda self: self.host.size)
+    flags = property(lambda self: Flags(self.host))
+    T = property(lambda self: ndarray(self.host.T))
 
     def __len__(self) -> int:
         return len(self.host)
@@ -199,27 +156,17 @@ class ndarray:  # noqa: N801  CuPy's name, which libraries look for
 
     # -- layout ----------------------------------------------------------------------------------------------
 
-    @property
-    def T(self) -> ndarray:  # noqa: N802  CuPy's name
-        return ndarray(self.host.T)
-
     def transpose(self, *axes: int) -> ndarray:
         return ndarray(self.host.transpose(*axes))
 
     def reshape(self, *shape: Any, order: Any = "C") -> ndarray:
         return ndarray(self.host.reshape(*shape, order=order))
 
-    def ravel(self, order: Any = "C") -> ndarray:
-        return ndarray(self.host.ravel(order))
-
     def copy(self, order: Any = "C") -> ndarray:
         return ndarray(self.host.copy(order))
 
     def astype(self, dtype: Any, order: Any = "K", copy: bool = True) -> ndarray:
         return ndarray(self.host.astype(dtype, order=order, copy=copy))
-
-    def fill(self, value: Any) -> None:
-        self.host.fill(operand(value))
 
     # -- sums along axes -------------------------------------------------------------------------------------
 
@@ -235,13 +182,7 @@ class ndarray:  # noqa: N801  CuPy's name, which libraries look for
     def min(self, axis: Any = None, out: None = None, keepdims: bool = False) -> ndarray:
         return on_device(self.host.min(axis=axis, keepdims=keepdims))
 
-    # -- operators -------------------------------------------------------------------------------------------
-
-    def __neg__(self) -> ndarray:
-        return on_device(-self.host)
-
-    def __invert__(self) -> ndarray:
-        return on_device(~self.host)
+    # -- products --------------------------------------------------------------------------------------------
 
     def __matmul__(self, other: Any) -> ndarray:
         return on_device(self.host @ array_operand(other))
@@ -249,14 +190,44 @@ class ndarray:  # noqa: N801  CuPy's name, which libraries look for
     def __rmatmul__(self, other: Any) -> ndarray:
         return on_device(array_operand(other) @ self.host)
 
-    __add__, __radd__, __iadd__ = _binary("add"), _reflected("add"), _in_place("add")
-    __sub__, __rsub__, __isub__ = _binary("subtract"), _reflected("subtract"), _in_place("subtract")
-    __mul__, __rmul__, __imul__ = _binary("multiply"), _reflected("multiply"), _in_place("multiply")
-    __truediv__, __rtruediv__ = _binary("true_divide"), _reflected("true_divide")
-    __itruediv__ = _in_place("true_divide")
-    __pow__, __rpow__, __ipow__ = _binary("power"), _reflected("power"), _in_place("power")
-    __mod__, __floordiv__ = _binary("remainder"), _binary("floor_divide")
-    __and__, __or__ = _binary("bitwise_and"), _binary("bitwise_or")
-    __lt__, __le__ = _binary("less"), _binary("less_equal")
-    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
-    __eq__, __ne__ = _binary("equal"), _binary("not_equal")  # type: ignore[assignment]
+    def __neg__(self) -> ndarray:
+        return on_device(-self.host)
+
+
+def _operators(name: str) -> tuple[Callable[[ndarray, Any], ndarray], ...]:
+    """An operator of two arrays, reflected, and in place, by the name of NumPy's function."""
+    function = getattr(np, name)
+
+    def binary(self: ndarray, other: Any) -> ndarray:
+        return on_device(function(self.host, operand(other)))
+
+    def reflected(self: ndarray, other: Any) -> ndarray:
+        return on_device(function(operand(other), self.host))
+
+    def in_place(self: ndarray, other: Any) -> ndarray:
+        function(self.host, operand(other), out=self.host)
+        return self
+
+    return binary, reflected, in_place
+
+
+for _symbol, _name in (
+    ("add", "add"),
+    ("sub", "subtract"),
+    ("mul", "multiply"),
+    ("truediv", "true_divide"),
+    ("pow", "power"),
+    ("mod", "remainder"),
+    ("and", "bitwise_and"),
+):
+    for _prefix, _operator in zip(("", "r", "i"), _operators(_name), strict=True):
+        setattr(ndarray, f"__{_prefix}{_symbol}__", _operator)
+for _symbol, _name in (
+    ("lt", "less"),
+    ("le", "less_equal"),
+    ("gt", "greater"),
+    ("ge", "greater_equal"),
+    ("eq", "equal"),
+    ("ne", "not_equal"),
+):
+    setattr(ndarray, f"__{_symbol}__", _operators(_name)[0])

@@ -11,36 +11,10 @@ from tests.standin.array import array_operand, ndarray, on_device, operand
 from tests.standin.transfers import LEDGER
 
 __all__ = [
-    "add",
-    "arange",
-    "asarray",
-    "ascontiguousarray",
-    "asnumpy",
-    "clip",
-    "concatenate",
-    "dot",
-    "einsum",
-    "empty",
-    "empty_like",
-    "exp",
-    "fill_diagonal",
-    "full",
-    "less",
-    "log",
-    "logaddexp",
-    "matmul",
-    "maximum",
-    "minimum",
-    "negative",
-    "reciprocal",
-    "sqrt",
-    "stack",
-    "subtract",
-    "take",
-    "tile",
-    "zeros",
-    "zeros_like",
-]
+    "arange", "asarray", "ascontiguousarray", "asnumpy", "clip", "concatenate", "dot", "einsum", "empty", "empty_like",
+    "exp", "fill_diagonal", "full", "less", "log", "logaddexp", "matmul", "maximum", "minimum", "negative",
+    "reciprocal", "sqrt", "stack", "subtract", "take", "tile", "zeros", "zeros_like",
+]  # fmt: skip
 
 
 class Ufunc:
@@ -60,8 +34,7 @@ class Ufunc:
 
 exp, log, logaddexp = Ufunc("exp"), Ufunc("log"), Ufunc("logaddexp")
 negative, reciprocal, sqrt = Ufunc("negative"), Ufunc("reciprocal"), Ufunc("sqrt")
-add, subtract = Ufunc("add"), Ufunc("subtract")
-maximum, minimum, less = Ufunc("maximum"), Ufunc("minimum"), Ufunc("less")
+subtract, maximum, minimum, less = Ufunc("subtract"), Ufunc("maximum"), Ufunc("minimum"), Ufunc("less")
 
 
 def clip(a: ndarray, a_min: Any, a_max: Any, out: ndarray | None = None) -> ndarray:

@@ -8,9 +8,7 @@ by the marker ``no_device`` and are left out.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Generator
-from typing import Any
 
 import pytest
 
@@ -19,8 +17,6 @@ from tests.standin.transfers import LEDGER, Ledger
 
 # Whether a device answers is asked for each model, whether an operator's indices are sorted when it is made.
 EXPECTED = {"item", "canonical format"}
-
-TOTALS: Counter[str] = Counter()
 
 
 def fault(copies: Ledger) -> str | None:
@@ -53,26 +49,3 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     message = fault(LEDGER)
     if message is not None:
         pytest.fail(message)
-    TOTALS["tests"] += 1
-    TOTALS["to the device"] += LEDGER.to_device.total()
-    TOTALS["to the host"] += LEDGER.to_host.total()
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand the counts of a worker process (pytest-xdist) to the first process."""
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["standin"] = dict(TOTALS)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:
-    """Add up the counts of the worker processes."""
-    TOTALS.update(getattr(node, "workeroutput", {}).get("standin", {}))
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much was copied."""
-    terminalreporter.write_line(
-        f"stand-in: tests that passed on the device: {TOTALS['tests']}; "
-        f"copies to it: {TOTALS['to the device']}, back: {TOTALS['to the host']}"
-    )

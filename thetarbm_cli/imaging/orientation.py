@@ -79,51 +79,27 @@ class OrientationEstimator:
     smoothing: float = 0.0
     border: str = "repeated"
 
-    def __post_init__(self) -> None:
-        if self.rotations < 1:
-            raise InputError(f"the number of rotations must be at least 1, not {self.rotations}")
-        for what, value, known in (
-            ("gradient operator", self.operator, OPERATORS),
-            ("weighting", self.weighting, WEIGHTINGS),
-            ("binning", self.binning, BINNINGS),
-            ("border", self.border, BORDERS),
-        ):
-            if value not in known:
-                raise InputError(f"unknown {what} {value!r}: choose one of {', '.join(known)}")
-        if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE:
-            raise InputError(
-                f"the scale of the Gaussian must be in {SMALLEST_SCALE}..{LARGEST_SCALE} pixels, not {self.scale}"
-            )
-        if not 0 <= self.smoothing <= 180:
-            raise InputError(f"the smoothing of the orientations must be in 0..180 degrees, not {self.smoothing}")
-
     def __call__(self, images: NDArray[np.floating]) -> NDArray[np.int64]:
-        """Estimate the orientations only: as `estimate`, without the histograms."""
-        return self.estimate(images)[0]
-
-    def estimate(self, images: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Estimate the dominant orientation of each image (N, V) or (N, h, h) in [0, 1].
 
-        Gives the fullest bin (N,), the first one of equals, 0 for an image without contrast; and the histograms (N, S).
+        Gives the fullest bin (N,), the first one of equals, 0 for an image without contrast.
         """
-        histograms = self.histogram(images)
-        return histograms.argmax(axis=1).astype(np.int64), histograms
+        return np.asarray(self.histogram(images).argmax(axis=1), dtype=np.int64)
 
     def candidate_orientations(
         self, images: NDArray[np.floating], share: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find every orientation that an image may have: the peaks of its histogram that come near the highest one.
 
-        The `share` is the least height of a further peak, of the highest; at 1 there is the dominant orientation alone.
+        The `share` is the least height of a further peak, of the highest.
         Gives the image of each hypothesis, ascending, and its orientation, of each image the dominant one first, then
         ascending: two (M,) arrays, M ≥ N.
         """
-        dominant, histograms = self.estimate(images)
-        peaks = np.zeros(histograms.shape, dtype=bool)
-        if share < 1:
-            # A plateau counts once, at its end; an image without contrast has none.
-            peaks = (histograms >= np.roll(histograms, 1, axis=1)) & (histograms > np.roll(histograms, -1, axis=1))
-            peaks &= histograms >= share * histograms.max(axis=1, keepdims=True)
+        histograms = self.histogram(images)
+        dominant = histograms.argmax(axis=1).astype(np.int64)
+        # A plateau counts once, at its end; an image without contrast has none.
+        peaks = (histograms >= np.roll(histograms, 1, axis=1)) & (histograms > np.roll(histograms, -1, axis=1))
+        peaks &= histograms >= share * histograms.max(axis=1, keepdims=True)
         everyone = np.arange(len(dominant))
         peaks[everyone, dominant] = False
         rows, indices = np.nonzero(peaks)
@@ -186,26 +162,13 @@ def _side(images: NDArray[np.floating]) -> int:
 
 
 @lru_cache(maxsize=16)
-def gradient_matrices(
-    size: int, operator: str, scale: float, border: str = "repeated"
+def _gradient_matrices(
+    size: int, operator: str, scale: float, border: str
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Give the smoothing and the derivative of a line of pixels as matrices, made once (do not change them).
+    """Give the smoothing and the derivative of a line of pixels as (size, size) matrices (do not change them).
 
-    Parameters
-    ----------
-    size : int
-        Side of the images.
-    operator : {"gaussian", "central", "sobel"}
-        A Gaussian and its derivative (cut off at 4σ), no smoothing and central differences, or Sobel's masks.
-    scale : float
-        σ of the Gaussian in pixels; the others have no scale.
-    border : {"repeated", "mirrored"}
-        What is beyond the frame.
-
-    Returns
-    -------
-    smooth, derive : (size, size) float32 arrays
-        Brightness that grows by 1 a pixel has derivative 1 (for the Gaussian up to the cut-off).
+    They are a Gaussian and its derivative (cut off at 4σ), no smoothing and central differences, or Sobel's masks.
+    Brightness that grows by 1 a pixel has derivative 1 (for the Gaussian up to the cut-off).
     """
     if operator == "gaussian":
         reach = math.ceil(4 * scale)
@@ -220,8 +183,8 @@ def gradient_matrices(
 class GradientFilter:
     """Takes the derivatives of square images, at most `images` at a time, in arrays that are made once."""
 
-    def __init__(self, images: int, size: int, operator: str, scale: float, border: str = "repeated") -> None:
-        self.smooth, self.derive = gradient_matrices(size, operator, scale, border)
+    def __init__(self, images: int, size: int, operator: str, scale: float, border: str) -> None:
+        self.smooth, self.derive = _gradient_matrices(size, operator, scale, border)
         self._half, self._right, self._down = (np.empty((images, size, size), dtype=np.float32) for _ in range(3))
 
     def __call__(self, images: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -21,8 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from thetarbm_cli.errors import InputError
-
 # One assignment problem has at most about this many places: larger images are solved ring by ring.
 _RING = 1000
 # Where the first sector starts, in sectors: the better result of these is taken.
@@ -39,22 +37,8 @@ def cyclic_permutation(size: int, rotations: int) -> NDArray[np.int64]:
     fewer than S pixels in the disc P is the identity. The rotations that map the grid onto itself are exact:
     P^(S/2) is the half turn for even S, P^(S/4) the quarter turn if 4 divides S.
 
-    Parameters
-    ----------
-    size : int
-        Side of the image; V = size².
-    rotations : int
-        S, the order of the group.
-
-    Returns
-    -------
-    (V,) int64 array, read-only
-        The place each pixel moves to: ``rotated[..., permutation] = image``.
+    Gives the place each pixel of a size × size image moves to, ``rotated[..., permutation] = image``: (V,), read-only.
     """
-    if size < 1:
-        raise InputError(f"the side of an image must be at least 1 pixel, not {size}")
-    if rotations < 1:
-        raise InputError(f"the number of rotations must be at least 1, not {rotations}")
     destination = np.arange(size * size)
     exact = math.gcd(rotations, 4)  # how many of the rotations map the grid onto itself
     steps = rotations // exact  # an orbit is `steps` pixels and their exact turns

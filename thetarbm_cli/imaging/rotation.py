@@ -30,28 +30,12 @@ _DEVICE_BLOCK = 4096
 
 
 def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.sparse.csr_matrix:
-    """Build T_θ, which rotates a flattened square image counter-clockwise about its centre.
+    """Build T_θ, which rotates a flattened size × size image counter-clockwise about its centre: (V, V), float32.
 
-    Parameters
-    ----------
-    size : int
-        Side of the image; V = size².
-    degrees : float
-        The angle θ. Multiples of 90° give exact permutations of the pixels.
-    kind : {"bilinear", "replicated", "nearest"}
-        ``bilinear`` is ``skimage.transform.rotate(order=1, mode="constant")`` as a matrix; ``replicated`` has
-        the border repeated outside instead of zeros; ``nearest`` takes one pixel for each. A ``permutation``
-        exists only for a whole support set: see `rotation_operators`.
-
-    Returns
-    -------
-    (V, V) float32 CSR matrix
+    ``bilinear`` is ``skimage.transform.rotate(order=1, mode="constant")`` as a matrix; ``replicated`` has the border
+    repeated outside instead of zeros; ``nearest`` takes one pixel for each. A ``permutation`` exists only for a whole
+    support set: see `rotation_operators`. Multiples of 90° give exact permutations of the pixels.
     """
-    _check_size(size)
-    if not math.isfinite(degrees):
-        raise InputError(f"the angle of a rotation must be a finite number of degrees, not {degrees}")
-    if kind not in KINDS or kind == "permutation":
-        raise InputError(f"a single rotation cannot be of kind {kind!r}: choose bilinear, replicated or nearest")
     row, column = _source_places(size, degrees)
     if kind == "nearest":
         corners = [(np.floor(row + 0.5), np.floor(column + 0.5), np.ones(size * size))]
@@ -77,33 +61,14 @@ def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.
 def rotation_operators(
     size: int, rotations: int, kind: str = "bilinear", offset: float = 0.0
 ) -> tuple[scipy.sparse.csr_matrix, ...]:
-    """Build T_{φ_s + offset} for s = 0 … S−1; the same arguments give the same matrices (do not change them).
+    """Build T_{φ_s + offset}, φ_s = 360°·s/S, for s = 0 … S−1: (V, V) each, made once (do not change them).
 
-    Parameters
-    ----------
-    size : int
-        Side of the image; V = size².
-    rotations : int
-        S, the number of angles φ_s = 360°·s/S.
-    kind : {"bilinear", "replicated", "nearest", "permutation"}
-        ``permutation`` gives the powers of one exact cyclic permutation P: T_a T_b = T_{a+b}, T_s' T_s = I.
-    offset : float
-        Degrees added to every angle (the γ-score uses 20°). A permutation has no such angles: 0 only.
-
-    Returns
-    -------
-    S float32 CSR matrices of shape (V, V)
+    Of the `KINDS`, ``permutation`` gives the powers of one exact cyclic permutation P: T_a T_b = T_{a+b}, T_s'T_s = I;
+    it has no angles between, and so no `offset`. For the others see `rotation_matrix`.
     """
-    _check_size(size)
-    if rotations < 1:
-        raise InputError(f"the number of rotations must be at least 1, not {rotations}")
-    if kind not in KINDS:
-        raise InputError(f"unknown kind of rotation {kind!r}: choose one of {', '.join(KINDS)}")
     if kind != "permutation":
         angles = (360.0 * index / rotations + offset for index in range(rotations))
         return tuple(rotation_matrix(size, angle, kind) for angle in angles)
-    if offset != 0:
-        raise InputError(f"rotations by permutation exist only at the φ_s: the offset must be 0, not {offset}")
     step = cyclic_permutation(size, rotations)
     source = np.arange(size * size)
     target = source
@@ -118,7 +83,7 @@ def rotation_operators(
 def round_trip_operators(
     size: int, rotations: int, kind: str = "bilinear"
 ) -> tuple[scipy.sparse.csr_matrix | None, ...]:
-    """Build T_s'T_s for s = 0 … S−1, None where it is the identity; parameters as in `rotation_operators`."""
+    """Build T_s'T_s for s = 0 … S−1, None where it is the identity."""
     identity = scipy.sparse.identity(size * size, dtype=np.float32, format="csr")
     products = (operator.T.tocsr() @ operator for operator in rotation_operators(size, rotations, kind))
     return tuple(None if abs(product - identity).max() == 0 else product for product in products)
@@ -126,14 +91,7 @@ def round_trip_operators(
 
 @dataclass(frozen=True)
 class Rotations:
-    """The rotations of one support set, on one device.
-
-    Parameters
-    ----------
-    size, rotations, kind, offset
-        As in `rotation_operators`.
-    backend : Backend
-        Where the operators and the images are.
+    """The rotations of one support set (see `rotation_operators`), on the device of the backend.
 
     Examples
     --------
@@ -148,9 +106,6 @@ class Rotations:
     kind: str = "bilinear"
     offset: float = 0.0
     backend: Backend = field(default_factory=Backend, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._on_host()
 
     @cached_property
     def operators(self) -> tuple[Any, ...]:
@@ -171,18 +126,15 @@ class Rotations:
 
         The `indices` (N,) s_i in 0 … S−1 are on the host. There is one product for each group of equal ones.
         """
-        self._check_images(images)
-        index = np.asarray(indices)
-        if index.shape != (images.shape[0],) or (index.size and index.dtype.kind not in "iu"):
-            raise InputError(f"rotate needs one integer index for each of the {images.shape[0]} images")
-        if index.size and (index.min() < 0 or index.max() >= self.rotations):
+        index = np.asarray(indices, dtype=np.int64)
+        if index.size and not 0 <= index.min() <= index.max() < self.rotations:
             raise InputError(f"an orientation index lies outside 0..{self.rotations - 1}")
         if index.size and index.min() == index.max():
             return self.rotate_by(images, int(index[0]), transpose)
         operators = self.transposed if transpose else self.operators
         rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
         order = np.argsort(index, kind="stable")
-        ends = np.cumsum(np.bincount(index.astype(np.int64), minlength=self.rotations)).tolist()
+        ends = np.cumsum(np.bincount(index, minlength=self.rotations)).tolist()
         for operator, start, stop in zip(operators, [0, *ends], ends, strict=False):
             for rows in self._blocks(start, stop):
                 chosen = order[rows]
@@ -194,9 +146,6 @@ class Rotations:
 
     def rotate_by(self, images: Array, index: int, transpose: bool = False) -> Array:
         """Rotate all images (N, V) by one rotation: T_s x_i, or T'_s x_i, C-contiguous; `index` is s."""
-        self._check_images(images)
-        if not 0 <= index < self.rotations:
-            raise InputError(f"orientation index {index} lies outside 0..{self.rotations - 1}")
         rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
         operator = (self.transposed if transpose else self.operators)[index]
         for block, columns in self._columns(images):
@@ -205,7 +154,6 @@ class Rotations:
 
     def rotate_all(self, images: Array, out: Array | None = None) -> Array:
         """Rotate all images (N, V) by all rotations: (S, N, V), in `out` if it is given."""
-        self._check_images(images)
         if out is None:
             out = self.backend.xp.empty((self.rotations, *images.shape), dtype=np.float32)
         for block, columns in self._columns(images):
@@ -215,7 +163,6 @@ class Rotations:
 
     def rotate_each(self, images: Array) -> Iterator[Array]:
         """Rotate all images (N, V) by one rotation after the other; each result is overwritten by the next."""
-        self._check_images(images)
         blocks = list(self._columns(images))
         rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
         for operator in self.operators:
@@ -240,18 +187,6 @@ class Rotations:
 
     def _on_host(self) -> tuple[scipy.sparse.csr_matrix, ...]:
         return rotation_operators(self.size, self.rotations, self.kind, self.offset)
-
-    def _check_images(self, images: Array) -> None:
-        if images.ndim != 2 or images.shape[1] != self.size**2:
-            raise InputError(
-                f"rotations of {self.size}×{self.size} images need an array of shape (N, {self.size**2}), "
-                f"not {tuple(images.shape)}"
-            )
-
-
-def _check_size(size: int) -> None:
-    if size < 1:
-        raise InputError(f"the side of an image must be at least 1 pixel, not {size}")
 
 
 def _source_places(size: int, degrees: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

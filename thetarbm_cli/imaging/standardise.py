@@ -6,12 +6,10 @@ contrast of every image is normalised by itself, then all pixels are decorrelate
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
-from thetarbm_cli.errors import InputError
+from numpy.typing import NDArray
 
 # As the TI-RBM's authors have them: added to the variance of an image, 10 for grey levels of 0 to 255, and to the
 # eigenvalues of the covariance.
@@ -22,6 +20,9 @@ RIDGE = 0.1
 _CHUNK = 1024
 # Images standardised at once: few enough for the processor's cache.
 _BLOCK = 64
+
+Images = NDArray[np.floating[Any]]
+Orientations = NDArray[np.int64]
 
 
 class Standardiser:
@@ -35,13 +36,12 @@ class Standardiser:
     floor : float
         A pixel whose standard deviation is at most `floor`, or which is constant up to rounding, keeps
         scale 1: it is only centred. 0 means constant pixels alone, as the paper reads.
-    rotations : int or None
-        None: one group of all images. S: one group for each orientation index 0 … S−1.
+    rotations : int
+        S: one group for each orientation index 0 … S−1; 1 for one group of all images.
 
     Attributes
     ----------
-    mean_, scale_ : (G, V) float32 arrays
-        G = 1 or S.
+    mean_, scale_ : (S, V) float32 arrays
     """
 
     # As weights are stored.
@@ -50,36 +50,26 @@ class Standardiser:
     mean_: NDArray[np.float32]
     scale_: NDArray[np.float32]
 
-    def __init__(self, floor: float = 0.0, rotations: int | None = None) -> None:
-        if not 0 <= floor < np.inf:
-            raise InputError(f"the floor of the standard deviation must be 0 or more, not {floor}")
-        if rotations is not None and rotations < 1:
-            raise InputError(f"the number of rotations must be at least 1, not {rotations}")
+    def __init__(self, floor: float = 0.0, rotations: int = 1) -> None:
         self.floor = floor
         self.rotations = rotations
 
     @classmethod
-    def from_arrays(cls, mean: NDArray[np.float32], scale: NDArray[np.float32], *, floor: float = 0.0) -> Self:
-        """Restore a fitted standardiser from its `mean_` and `scale_` arrays (one row: no groups)."""
-        if mean.ndim != 2 or mean.shape != scale.shape or not mean.size:
-            raise InputError(f"mean {mean.shape} and scale {scale.shape} must be equal (groups, pixels) shapes")
-        standardiser = cls(floor, rotations=None if len(mean) == 1 else len(mean))
-        standardiser.mean_ = np.asarray(mean, dtype=np.float32)
-        standardiser.scale_ = np.asarray(scale, dtype=np.float32)
+    def from_arrays(cls, mean: NDArray[np.float32], scale: NDArray[np.float32]) -> Self:
+        """Restore a fitted standardiser from its `mean_` and `scale_` arrays."""
+        standardiser = cls(rotations=len(mean))
+        standardiser.mean_, standardiser.scale_ = mean, scale
         return standardiser
 
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
         """Give what was learned; the inverse of `from_arrays`."""
         return dict(zip(self.ARRAYS, (self.mean_, self.scale_), strict=True))
 
-    def fit(self, images: NDArray[np.floating], orientations: ArrayLike | None = None) -> Self:
+    def fit(self, images: Images, orientations: Orientations | None = None) -> Self:
         """Learn mean and scale of each pixel of images (N, V), N ≥ 1, in each group; by orientations (N,), if any."""
-        if images.ndim != 2 or not images.size:
-            raise InputError(f"standardisation needs images of shape (N, V) and at least one, not {images.shape}")
         group = self._groups(images, orientations)
-        groups = 1 if self.rotations is None else self.rotations
-        count = np.bincount(group, minlength=groups)
-        self.mean_ = np.empty((groups, images.shape[1]), dtype=np.float32)
+        count = np.bincount(group, minlength=self.rotations)
+        self.mean_ = np.empty((self.rotations, images.shape[1]), dtype=np.float32)
         self.scale_ = np.empty_like(self.mean_)
         if count.min() < 2:
             few = count < 2
@@ -89,15 +79,8 @@ class Standardiser:
             self.mean_[index], self.scale_[index] = self._statistics(images, rows)
         return self
 
-    def transform(self, images: NDArray[np.floating], orientations: ArrayLike | None = None) -> NDArray[np.float32]:
+    def transform(self, images: Images, orientations: Orientations | None = None) -> NDArray[np.float32]:
         """Standardise images (N, V) by the statistics of their groups."""
-        if not hasattr(self, "mean_"):
-            raise InputError("this standardiser has no statistics yet: call fit first")
-        if images.ndim != 2 or images.shape[1] != self.mean_.shape[1]:
-            raise InputError(
-                f"the standardiser was fitted on images of {self.mean_.shape[1]} pixels and cannot take "
-                f"an array of shape {images.shape}"
-            )
         group = self._groups(images, orientations)
         result = np.empty(images.shape, dtype=np.float32)
         for start in range(0, len(images), _BLOCK):
@@ -107,31 +90,17 @@ class Standardiser:
         return result
 
     def inverse(
-        self,
-        images: NDArray[np.floating],
-        orientations: ArrayLike | None = None,
-        like: NDArray[np.floating] | None = None,
+        self, images: Images, orientations: Orientations | None = None, like: Images | None = None
     ) -> NDArray[np.float32]:
         """Undo `transform`: images (N, V) back in the scale of their pixels, which no image `like` them changes."""
         group = self._groups(images, orientations)
         return np.asarray(images * self.scale_[group] + self.mean_[group], dtype=np.float32)
 
-    def _groups(self, images: NDArray[np.floating], orientations: ArrayLike | None) -> NDArray[np.int64]:
-        """Give the checked group of each image: an (N,) array."""
-        if self.rotations is None:
-            return np.zeros(len(images), dtype=np.int64)
-        if orientations is None:
-            raise InputError("standardisation within orientation groups needs the orientation of each image")
-        group = np.asarray(orientations)
-        if group.shape != (len(images),) or (group.size and group.dtype.kind not in "iu"):
-            raise InputError(f"standardisation needs one integer orientation for each of {len(images)} images")
-        if group.size and (group.min() < 0 or group.max() >= self.rotations):
-            raise InputError(f"an orientation index lies outside 0..{self.rotations - 1}")
-        return group.astype(np.int64)
+    def _groups(self, images: Images, orientations: Orientations | None) -> Orientations:
+        """Give the group of each image, (N,): its orientation, or 0."""
+        return np.zeros(len(images), dtype=np.int64) if orientations is None else orientations
 
-    def _statistics(
-        self, images: NDArray[np.floating], rows: NDArray[np.int64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _statistics(self, images: Images, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Compute mean and scale of the pixels of some images, in float64: two (V,) arrays."""
         # Sums around the first image: no cancellation where pixels hardly vary, exact zero where never.
         origin = images[rows[0]].astype(np.float64)
@@ -174,22 +143,16 @@ class Whitener:
     @classmethod
     def from_arrays(cls, mean: NDArray[np.float32], matrix: NDArray[np.float32], contrast: NDArray[np.float32]) -> Self:
         """Restore a fitted whitener from its arrays."""
-        if mean.ndim != 1 or matrix.shape != (mean.size, mean.size) or contrast.shape != (2,):
-            raise InputError(f"mean {mean.shape}, matrix {matrix.shape} and contrast {contrast.shape} do not fit")
         whitener = cls()
-        whitener.mean_, whitener.matrix_, whitener.contrast_ = (
-            np.asarray(array, dtype=np.float32) for array in (mean, matrix, contrast)
-        )
+        whitener.mean_, whitener.matrix_, whitener.contrast_ = mean, matrix, contrast
         return whitener
 
     def to_arrays(self) -> dict[str, NDArray[np.float32]]:
         """Give what was learned; the inverse of `from_arrays`."""
         return dict(zip(self.ARRAYS, (self.mean_, self.matrix_, self.contrast_), strict=True))
 
-    def fit(self, images: NDArray[np.floating]) -> Self:
+    def fit(self, images: Images) -> Self:
         """Learn the mean, the covariance and the usual contrast of images (N, V), N ≥ 1."""
-        if images.ndim != 2 or not images.size:
-            raise InputError(f"whitening needs images of shape (N, V) and at least one, not {images.shape}")
         count, pixels = images.shape
         total, products, contrast = np.zeros(pixels), np.zeros((pixels, pixels)), np.zeros(2)
         for start in range(0, count, _CHUNK):
@@ -205,7 +168,7 @@ class Whitener:
         self.contrast_ = (contrast / count).astype(np.float32)
         return self
 
-    def transform(self, images: NDArray[np.floating], orientations: ArrayLike | None = None) -> NDArray[np.float32]:
+    def transform(self, images: Images, orientations: Orientations | None = None) -> NDArray[np.float32]:
         """Whiten images (N, V), whatever their orientations."""
         result = np.empty(images.shape, dtype=np.float32)
         for start in range(0, len(images), _CHUNK):
@@ -216,10 +179,7 @@ class Whitener:
         return result
 
     def inverse(
-        self,
-        whitened: NDArray[np.floating],
-        orientations: ArrayLike | None = None,
-        like: NDArray[np.floating] | None = None,
+        self, whitened: Images, orientations: Orientations | None = None, like: Images | None = None
     ) -> NDArray[np.float32]:
         """Undo `transform`, with the brightness and contrast of the images `like` (N, V), or else the usual ones."""
         normalised = np.linalg.solve(self.matrix_.astype(np.float64), whitened.T).T + self.mean_
@@ -227,9 +187,7 @@ class Whitener:
         return np.asarray(normalised * spread + brightness, dtype=np.float32)
 
 
-def normalise_contrast(
-    images: NDArray[np.floating],
-) -> tuple[NDArray[np.floating], NDArray[np.floating], NDArray[np.floating]]:
+def normalise_contrast(images: Images) -> tuple[Images, Images, Images]:
     """Centre images (N, V) in [0, 1] and divide by their spread; also what was taken off and divided by, (N, 1)."""
     brightness = images.mean(axis=1, keepdims=True)
     centred = images - brightness

@@ -68,26 +68,17 @@ class GammaAccumulator:
 
         One is asked for after the other, and `original` is done with before the first, so all may share one buffer.
         """
-        shape = original.shape
-        if len(shape) != 2 or shape[1] != self.units or not shape[0]:
-            raise InputError(f"the γ-score of {self.units} units got features of the shape {shape}")
         self._rounding = max(self._rounding, float(np.finfo(original.dtype).eps))
-        wide, total = (room[: shape[0]] for room in self._room_for(shape[0]))
+        wide, total = (room[: len(original)] for room in self._room_for(len(original)))
         wide[...] = original
         self._originals.add(wide)
         copies = 0
+        total[...] = 0
         for features in rotated:
-            if features.shape != shape:
-                raise InputError(f"rotated images have features of the shape {features.shape}, originals {shape}")
             wide[...] = features
-            if copies:
-                total += wide
-            else:
-                total[...] = wide
+            total += wide
             self._copies.add(wide)
             copies += 1
-        if not copies:
-            raise InputError("the γ-score needs at least one rotation")
         total /= copies
         self._averages.add(total)
 
@@ -99,9 +90,6 @@ class GammaAccumulator:
 
     def result(self) -> GammaScore:
         """Compute the γ-score of all images so far."""
-        images = self._originals.count
-        if images < 2:
-            raise InputError(f"the γ-score needs at least 2 images, there {'is 1' if images else 'are none'}")
         original, average, copies = (each.variance for each in (self._originals, self._averages, self._copies))
         spread = DEAD_ROUNDINGS * self._rounding * np.abs(self._originals.mean)
         live = np.sqrt(original) > spread
@@ -117,7 +105,7 @@ class GammaAccumulator:
             per_unit=per_unit,
             dead_units=int(np.count_nonzero(~live)),
             bounded=float(bounded[live].mean()) if some else math.nan,
-            images=images,
+            images=self._originals.count,
         )
 
 
@@ -128,7 +116,6 @@ def gamma_score(
     size: int,
     rotations: int = 9,
     offset: float = 20.0,
-    chunk: int = DEFAULT_CHUNK,
     sample: Callable[[Features, int, int], Features] | None = None,
     orientations: Callable[[Features, int, int], NDArray[np.int64]] | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -141,7 +128,7 @@ def gamma_score(
         The model's transform, with whatever it does to an image first: a rotated image's orientation is
         estimated again.
     images : (N, V) float32 array
-        Square images, row-major; only `chunk` of them are held in rotated form at a time.
+        Square images, row-major; only `DEFAULT_CHUNK` of them are held in rotated form at a time.
     size : int
         Side of an image; V = size².
     rotations : int
@@ -152,26 +139,21 @@ def gamma_score(
         Applied to the features of a chunk that begins with the image `first`; `copy` is 0 for the originals and counts
         the rotations from 1.
     orientations : callable (images, first, copy) -> (n,) array, optional
-        Gives the orientations of a chunk that begins with the image `first`, for `features_of` to take as such; `copy`
-        is 0 for the originals and counts the rotations from 1.
+        Gives the orientations of such a chunk, for `features_of` to take as such.
     progress : callable (done, total), optional
         Called after each chunk with the number of images.
     """
-    if rotations < 1:
-        raise InputError(f"rotations is {rotations}, but the γ-score needs at least 1")
     if not 0 <= offset < 360 / rotations:
         raise InputError(
             f"the offset of the γ-score is {offset}°, but with {rotations} rotations it must be at least 0° "
             f"and below {360 / rotations:g}°"
         )
-    if chunk < 1:
-        raise InputError(f"chunk is {chunk}, but it must be at least 1 image")
     if len(images) < 2:
         raise InputError(f"the γ-score needs at least 2 images, there are {len(images)}")
     support = Rotations(size, rotations, "bilinear", offset)
     accumulator = GammaAccumulator(features_of(images[:1]).shape[1])
-    for start in range(0, len(images), chunk):
-        batch = np.asarray(images[start : start + chunk], dtype=np.float32)
+    for start in range(0, len(images), DEFAULT_CHUNK):
+        batch = np.asarray(images[start : start + DEFAULT_CHUNK], dtype=np.float32)
         chunks = itertools.chain([batch], support.rotate_each(batch))
         if orientations is None:
             features = (features_of(each) for each in chunks)

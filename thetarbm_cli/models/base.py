@@ -34,6 +34,7 @@ from thetarbm_cli.imaging.orientation import (
 )
 from thetarbm_cli.imaging.rotation import KINDS as ROTATION_KINDS
 from thetarbm_cli.imaging.rotation import Rotations
+from thetarbm_cli.registry import MODELS
 
 Images = NDArray[np.float32]
 Orientations = NDArray[np.int64]
@@ -166,21 +167,12 @@ def _refuse_unknown(cls: Any, given: Mapping[str, Any]) -> None:
     known = cls.declared
     for name in given:
         if name not in known:
-            takers = [each for each in _models_below(Model) if name in each.declared]
+            takers = [each for each in map(MODELS.load, MODELS.own) if name in each.declared]
             owners = [each.__name__ for each in takers if not any(base in takers for base in each.__mro__[1:])]
             hint = did_you_mean(name, sorted(known), "it has {}")
             if owners:
                 hint = f"{', '.join(owners)} {'have' if owners[1:] else 'has'}"
             raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
-
-
-def _models_below(cls: Any) -> list[Any]:
-    """All models that derive from a class, but for bases that cannot be fitted."""
-    found = []
-    for below in cls.__subclasses__():
-        found += [below] if below.fit is not Model.fit else []
-        found += _models_below(below)
-    return list(dict.fromkeys(found))
 
 
 def _with_parameters(text: str, cls: Any) -> str:
@@ -192,12 +184,9 @@ def _with_parameters(text: str, cls: Any) -> str:
         kind = "{" + ", ".join(f'"{word}"' for word in each.choices) + "}" if each.choices else each.type
         lines += [f"{each.name} : {kind}, default {each.default!r}", f"    {each.about}"]
     block = textwrap.indent("\n".join(lines), "    ")
-    head, mark, rest = text, "", ""
-    for heading in ("\n    Attributes\n", "\n    Examples\n"):
-        if heading in text:
-            head, mark, rest = text.partition(heading)
-            break
-    return f"{head.rstrip()}\n\n{block}\n{mark}{rest}" if mark else f"{head.rstrip()}\n\n{block}\n    "
+    headings = ("\n    Attributes\n", "\n    Examples\n")
+    place = min((text.index(heading) for heading in headings if heading in text), default=len(text))
+    return f"{text[:place].rstrip()}\n\n{block}\n{text[place:] or '    '}"
 
 
 @estimator

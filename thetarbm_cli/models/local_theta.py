@@ -8,7 +8,7 @@ rotates all filters together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,7 +22,6 @@ from thetarbm_cli.backend import Array, Backend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.standardise import Standardiser
 from thetarbm_cli.models.base import FLOAT_BYTES, Images, Orientations, OrientedModel, estimator, parameter
-from thetarbm_cli.models.contrastive_divergence import OrientationGroups
 from thetarbm_cli.models.rbm import CHUNK, RBM
 from thetarbm_cli.models.seeds import generator_of
 from thetarbm_cli.models.visible import sigmoid
@@ -169,33 +168,8 @@ class LocalThetaRBM(OrientedModel, RBM):
 
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Free energy of images, (n,): the sum over their fields, low where the model finds them likely."""
-        model = self._fitted_model()
-
-        def energy(images: Images, index: Orientations) -> Images:
-            fields = model.backend.asarray(self._inputs(images, index)[0])
-            groups = OrientationGroups.single(model.backend, len(fields))
-            values = model.backend.to_host(model.free_energy(fields, groups))
-            return np.asarray(values.reshape(len(images), -1).sum(axis=1))
-
-        return self._in_chunks(X, orientations, energy)
-
-    def reconstruct(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
-        """Images (n, V) from one pass of every field up and down, the mean where fields overlap."""
-        model = self._fitted_model()
-
-        def up_and_down(images: Images, index: Orientations) -> Images:
-            fields = model.backend.asarray(self._inputs(images, index)[0])
-            groups = OrientationGroups.single(model.backend, len(fields))
-            means = model.reconstruction(model.hidden(fields, groups), groups)
-            values = self._unstandardised(model.backend.to_host(means)).reshape(len(images), -1, self.field**2)
-            if self.contrast:
-                seen = self.aligned(images, index)[:, self._grid().places]
-                _, mean, spread = _contrasted(np, seen, self.contrast)
-                values = values * spread + mean
-            rotated: Images = self._rotations().rotate(self._grid().folded(values), index)
-            return rotated
-
-        return self._in_chunks(X, orientations, up_and_down)
+        energies = super().free_energy(X, orientations=orientations)
+        return np.asarray(energies.reshape(-1, len(self._grid().places)).sum(axis=1))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """All that was learned, as plain arrays, and the number of pixels of an image."""
@@ -238,25 +212,29 @@ class LocalThetaRBM(OrientedModel, RBM):
             )
         return images
 
-    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
-        return self._fit_standardiser(self._drawn_fields(self.aligned(images, orientations))), None
+    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
+        return self._fit_standardiser(self._drawn_fields(self.aligned(images, orientations)))
 
-    def _inputs_to_learn(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
-        return self._standardised(self._drawn_fields(self.aligned(images, orientations))), None
+    def _inputs_to_learn(self, images: Images, orientations: Orientations) -> Images:
+        return self._standardised(self._drawn_fields(self.aligned(images, orientations)))
 
-    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+    def _inputs(self, images: Images, orientations: Orientations) -> Images:
         """All fields of all images, (n · places, field²), one image after the other."""
         fields = self.aligned(images, orientations)[:, self._grid().places].reshape(-1, self.field**2)
-        return self._standardised(self._seen(fields)), None
+        return self._standardised(self._seen(fields))
 
-    def _in_chunks(
-        self, X: Any, orientations: Any, function: Callable[[Images, Orientations], Images]
-    ) -> NDArray[np.float32]:
-        """Apply a function to images and their orientations, few enough at a time that all their fields can be held."""
-        images = self._check_images(X, reset=False)
-        index = self._orientations(images, self._check_orientations(orientations, len(images)))
-        chunks = (slice(first, first + _DEVICE_BLOCK) for first in range(0, len(images), _DEVICE_BLOCK))
-        return np.concatenate([function(images[rows], index[rows]) for rows in chunks])
+    def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
+        """Images of all their fields, the mean where fields overlap; fields that belong to no image stay fields."""
+        fields = self._unstandardised(inputs)
+        if like is None:
+            return fields
+        fields = fields.reshape(len(like), -1, self.field**2)
+        if self.contrast:
+            seen = self.aligned(like, orientations)[:, self._grid().places]
+            _, mean, spread = _contrasted(np, seen, self.contrast)
+            fields = fields * spread + mean
+        rotated: Images = self._rotations().rotate(self._grid().folded(fields), orientations)
+        return rotated
 
     def _seen(self, fields: Images) -> Images:
         """Fields as filters see them, before they are standardised."""

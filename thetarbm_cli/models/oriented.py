@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator, parameter
 from thetarbm_cli.models.rbm import RBM
 
@@ -42,8 +45,13 @@ class OrientedRBM(OrientedModel, RBM):
         rotated: Images = self._rotations().rotate(images, self._orientations(images, orientations))
         return rotated
 
-    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
-        return self._fit_standardiser(self.aligned(images, orientations)), None
+    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
+        return self._fit_standardiser(self.aligned(images, orientations))
 
-    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
-        return self._standardised(self.aligned(images, orientations) if self.align else images), None
+    def _inputs(self, images: Images, orientations: Orientations) -> Images:
+        return self._standardised(self.aligned(images, orientations) if self.align else images)
+
+    def _map(self, X: Any, orientations: Any, *function: Any, **options: Any) -> NDArray[np.float32]:
+        # Images that are taken as they are need no orientations found.
+        given = orientations if self.align else np.zeros(len(X), dtype=np.int64)
+        return super()._map(X, given, *function, **options)

@@ -122,12 +122,8 @@ class RBM(Model, CDConfig):
             trainer = self.trainer(X, orientations=orientations)
             state = trainer.start()
         else:
-            self.check_settings()
-            images = self._check_images(X, reset=False)
-            given = self._check_orientations(orientations, len(images))
-            self._seed = _integer_seed(self.random_state)
-            inputs, groups = self._inputs_to_learn(*self._learned_from(images, given))
-            trainer = self._trainer_on(inputs, groups, self._parameters())
+            images, index = self._to_learn(X, orientations, reset=False)
+            trainer = self._trainer_on(self._inputs_to_learn(images, index), index, self._parameters())
             state = trainer.start()
             if hasattr(self, "state_"):
                 state.restore(self.state_, trainer.model.backend)
@@ -136,30 +132,28 @@ class RBM(Model, CDConfig):
 
     def trainer(self, X: Any, *, orientations: Any = None) -> Trainer:
         """Fit what precedes the machine and give a trainer before its first epoch, as `fit` runs it."""
-        self.check_settings()
-        images = self._check_images(X, reset=True)
+        images, index = self._to_learn(X, orientations, reset=True)
         self._warn_of_range(images)
-        given = self._check_orientations(orientations, len(images))
-        self._seed = _integer_seed(self.random_state)
         with few_threads():
-            inputs, groups = self._fit_inputs(*self._learned_from(images, given))
-        return self._trainer_on(inputs, groups, self._initial_parameters(inputs))
+            inputs = self._fit_inputs(images, index)
+        return self._trainer_on(inputs, index, self._initial_parameters(inputs))
 
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Features of images: p(h = 1 | x, r), (n, H) in [0, 1]."""
-        return self._map(X, orientations, lambda model, x, groups: model.features(x, groups))
+        return self._map(X, orientations, EnergyModel.features)
 
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Free energy of images, (n,): low where the model finds an image likely."""
-        return self._map(X, orientations, lambda model, x, groups: model.free_energy(x, groups))
+        return self._map(X, orientations, EnergyModel.free_energy)
 
     def reconstruct(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """E[x | p(h | x, r), r]: one pass up and down, as images (n, V)."""
-
-        def up_and_down(model: EnergyModel, x: Array, groups: OrientationGroups) -> Array:
-            return model.reconstruction(model.hidden(x, groups), groups)
-
-        return self._map(X, orientations, up_and_down, as_images=True)
+        return self._map(
+            X,
+            orientations,
+            lambda model, x, groups: model.reconstruction(model.hidden(x, groups), groups),
+            as_images=True,
+        )
 
     def sample(
         self, n_samples: int = 1, *, gibbs_steps: int = 1000, orientation: int = 0, random_state: int = 0
@@ -277,6 +271,16 @@ class RBM(Model, CDConfig):
                 stacklevel=4,
             )
 
+    def _to_learn(self, X: Any, orientations: Any, *, reset: bool) -> tuple[Images, Orientations]:
+        """Check settings and input; give the images to learn from and their orientations."""
+        self.check_settings()
+        images = self._check_images(X, reset=reset)
+        given = self._check_orientations(orientations, len(images))
+        self._seed = _integer_seed(self.random_state)
+        with few_threads():
+            images, given = self._learned_from(images, given)
+            return images, self._orientations(images, given)
+
     def _learned_from(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         """Images to learn from: once for each candidate orientation; orientations that are given have no others."""
         candidates = self.candidate_orientations(images) if orientations is None else None
@@ -285,25 +289,25 @@ class RBM(Model, CDConfig):
         rows, index = candidates
         return images[rows], index
 
-    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
-        """Fit what precedes the machine and return the machine's inputs and groups."""
-        return self._fit_standardiser(images), None
+    def _orientations(self, images: Images, given: Orientations | None) -> Orientations:
+        """Orientation of each image (n,): here one for all, whatever was given."""
+        return np.zeros(len(images), dtype=np.int64)
 
-    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
-        """The machine's inputs (n, V) and groups (n,) of images, with what was fitted."""
-        return self._standardised(images), None
+    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
+        """Fit what precedes the machine and return the machine's inputs."""
+        return self._fit_standardiser(images)
 
-    def _inputs_to_learn(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
+    def _inputs(self, images: Images, orientations: Orientations) -> Images:
+        """The machine's inputs of images, with what was fitted: a row per image, or as many for each."""
+        return self._standardised(images)
+
+    def _inputs_to_learn(self, images: Images, orientations: Orientations) -> Images:
         """The machine's inputs for further learning, with what was fitted."""
         return self._inputs(images, orientations)
 
-    def _images_of(self, inputs: Images, groups: Orientations, like: Images | None = None) -> Images:
+    def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
         """The images of a machine's inputs, perhaps of known images; the inverse of `_inputs` as far as it has one."""
         return self._unstandardised(inputs, None, like)
-
-    def _groups_of(self, images: Images, orientations: Orientations | None) -> Orientations:
-        """Group of each image (n,), given or found, for machines that treat each orientation by itself."""
-        return np.zeros(len(images), dtype=np.int64)
 
     def _group_count(self) -> int:
         """Rows of the visible bias: 1, or the number of orientations."""
@@ -334,12 +338,14 @@ class RBM(Model, CDConfig):
         return EnergyModel(backend, parameters, visible, SharedCoupling(backend, parameters), self._group_count())
 
     def _trainer_on(
-        self, inputs: Images, groups: Orientations | None, parameters: dict[str, NDArray[np.float32]]
+        self, inputs: Images, orientations: Orientations, parameters: dict[str, NDArray[np.float32]]
     ) -> Trainer:
         backend = select_backend(self.backend)
         on_device = {name: backend.asarray(value.copy()) for name, value in parameters.items()}
         config = CDConfig(**{field.name: getattr(self, field.name) for field in dataclasses.fields(CDConfig)})
-        return Trainer(self._energy_model(backend, on_device), backend.asarray(inputs), groups, config, self._seed)
+        model = self._energy_model(backend, on_device)
+        groups = orientations if model.groups > 1 else None
+        return Trainer(model, backend.asarray(inputs), groups, config, self._seed)
 
     def _finish(self, trainer: Trainer, state: TrainingState, epochs: int, monitor: Monitor | None) -> None:
         """Run the epochs and keep what was learned, on the host."""
@@ -381,9 +387,7 @@ class RBM(Model, CDConfig):
     def _parameters(self) -> dict[str, NDArray[np.float32]]:
         return {name: getattr(self, f"{name}_") for name in self.parameter_names_}
 
-    def _fit_standardiser(
-        self, images: Images, orientations: Orientations | None = None, rotations: int | None = None
-    ) -> Images:
+    def _fit_standardiser(self, images: Images, orientations: Orientations | None = None, rotations: int = 1) -> Images:
         """Fit and apply the standardisation or whitening; none for Bernoulli units unless asked for."""
         wanted = self.visible == "gaussian" if self.standardise is None else self.standardise
         self._standardiser = None
@@ -432,19 +436,19 @@ class RBM(Model, CDConfig):
         as_images: bool,
     ) -> NDArray[np.float32]:
         backend = model.backend
+        index = self._orientations(images, orientations)
         if model.groups == 1:
-            inputs, _ = self._inputs(images, orientations)
-            groups = OrientationGroups.single(backend, len(images))
+            inputs = self._inputs(images, index)
+            groups = OrientationGroups.single(backend, len(inputs))
             values = backend.to_host(function(model, backend.asarray(inputs), groups))
-            return self._images_of(values, self._groups_of(images, orientations), images) if as_images else values
-        index = self._groups_of(images, orientations)
+            return self._images_of(values, index, images) if as_images else values
         order = np.argsort(index, kind="stable")
         index = index[order]
         groups = OrientationGroups.of(backend, index, model.groups)
         inputs = np.empty_like(images)
         # One orientation after the other: few images for the processor's cache, and one operator for all of them.
         for _, rows in groups.segments:
-            inputs[rows], _ = self._inputs(images[order[rows]], index[rows])
+            inputs[rows] = self._inputs(images[order[rows]], index[rows])
         values = backend.to_host(function(model, backend.asarray(inputs), groups))
         result = np.empty_like(values)
         result[order] = self._images_of(values, index, images[order]) if as_images else values

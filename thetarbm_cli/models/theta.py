@@ -74,24 +74,19 @@ class ThetaRBM(OrientedModel, RBM):
         if self.tensor == "tied" and self.initial == "independent":
             raise InputError("independent initial slices need tensor='full': a tied tensor has one matrix")
 
-    def _fit_inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
-        index = self._orientations(images, orientations)
-        return self._in_frame(self._fit_standardiser(images, index, self.rotations), index), index
+    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
+        return self._in_frame(self._fit_standardiser(images, orientations, self.rotations), orientations)
 
-    def _inputs(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
-        index = self._orientations(images, orientations)
-        return self._in_frame(self._standardised(images, index), index), index
-
-    def _groups_of(self, images: Images, orientations: Orientations | None) -> Orientations:
-        return self._orientations(images, orientations)
+    def _inputs(self, images: Images, orientations: Orientations) -> Images:
+        return self._in_frame(self._standardised(images, orientations), orientations)
 
     def _in_frame(self, images: Images, index: Orientations) -> Images:
         """Images as the machine sees them: as they are, or (tied) T_s'x, in the frame of M."""
         return self._rotations().rotate(images, index, transpose=True) if self.tensor == "tied" else images
 
-    def _images_of(self, inputs: Images, groups: Orientations, like: Images | None = None) -> Images:
-        images = self._rotations().rotate(inputs, groups) if self.tensor == "tied" else inputs
-        return self._unstandardised(images, groups, like)
+    def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
+        images = self._rotations().rotate(inputs, orientations) if self.tensor == "tied" else inputs
+        return self._unstandardised(images, orientations, like)
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
         parameters = super()._initial_parameters(inputs)
