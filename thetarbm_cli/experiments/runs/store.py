@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,12 +31,10 @@ from thetarbm_cli.experiments.runs.record import (
     FORMAT,
     LaterMeasures,
     Measurement,
-    MetricsPart,
     RunRecord,
     Weights,
     WeightsNote,
     WeightsPart,
-    joined,
     load_document,
 )
 from thetarbm_cli.experiments.suite_file import run_identifiers
@@ -126,32 +124,41 @@ class RunStore:
         """Load a run as its files or a pack have it, later measures by themselves."""
         if self.record_path(run).exists():
             return self._load_own(run)
-        return self._load_packed(run, self._packs().get(run))
+        return self._load_packed(run, self._packs().get(run, []))
 
     def _load_own(self, run: str) -> StoredRun | None:
         record = self._read(RunRecord, self.record_path(run), run)
         return None if record is None else StoredRun(record=record, measurements=self._later(record).measurements)
 
-    def _load_packed(self, run: str, pack: Pack | None) -> StoredRun | None:
-        if pack is None:
+    def _load_packed(self, run: str, packs: Sequence[Pack]) -> StoredRun | None:
+        """Load a run from the packs that have it: the first measured record, and what only the others have."""
+        copies = []
+        for pack in packs:
+            try:
+                copies.append(pack.load(run))
+            except ValueError as error:
+                logger.warning("%s in %s is not used: %s", run, pack.path, error)
+        if not copies:
             return None
-        try:
-            found = pack.load(run)
-        except ValueError as error:
-            logger.warning("%s in %s is not used: %s", run, pack.path, error)
-            return None
+        found, *others = sorted(copies, key=lambda copy: not copy.record.is_measured)
+        for other in others:
+            found = found.with_measures_of(other)
         later = self._later(found.record).measurements
         return found.model_copy(update={"measurements": found.measurements + later}) if later else found
 
-    def _packs(self) -> dict[str, Pack]:
-        """The pack of every packed run."""
+    def _packs(self) -> dict[str, list[Pack]]:
+        """The packs of every packed run, the preferred one first."""
         folders = [self.packed, *([shipped_packs()] if self.shipped else [])]
-        return {run: pack for pack in reversed(find_packs(*folders)) for run in pack.lines}
+        packs: dict[str, list[Pack]] = {}
+        for pack in find_packs(*folders):
+            for run in pack.lines:
+                packs.setdefault(run, []).append(pack)
+        return packs
 
     def pack_of(self, run: str) -> Path | None:
         """The pack that a run's record is read from; None if it has a file of its own, or there is none."""
-        pack = None if self.record_path(run).exists() else self._packs().get(run)
-        return pack.path if pack else None
+        packs = [] if self.record_path(run).exists() else self._packs().get(run, [])
+        return packs[0].path if packs else None
 
     @staticmethod
     def _whole(found: StoredRun | None) -> RunRecord | None:
@@ -160,10 +167,7 @@ class RunStore:
             return None
         if not found.record.is_measured or not found.measurements:
             return found.record
-        metrics = found.record.metrics or MetricsPart()
-        for later in found.measurements:
-            metrics = joined(metrics, later.metrics)
-        return found.record.model_copy(update={"metrics": metrics})
+        return found.record.model_copy(update={"metrics": found.metrics()})
 
     def _read(self, kind: type[Kind], path: Path, run: str) -> Kind | None:
         """Read a document of a run; None, with a warning, if it is damaged or another run's."""
