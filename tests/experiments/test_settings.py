@@ -20,11 +20,9 @@ from thetarbm_cli.experiments.runs.settings import (
     Perturbation,
     RunSettings,
     SVMSettings,
-    as_recorded,
     parse_assignments,
     resolve,
     run_id,
-    section_settings,
 )
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.models import RBM, model_class
@@ -65,15 +63,10 @@ def with_default(monkeypatch: pytest.MonkeyPatch, model: str, name: str, value: 
 @pytest.mark.parametrize("model", REGISTRY.own)
 def test_defaults_are_the_baseline_but_for_those_that_are_said_to_have_changed(model: str) -> None:
     # A changed default is noted in CHANGED_DEFAULTS; a new setting goes into the baseline with what was done before.
-    defaults, frozen = model_class(model).default_settings(), BASELINE["parameters"]
+    defaults, frozen = model_class(model).default_settings(), BASELINE
     assert defaults.keys() <= frozen.keys()
     changed = {name: value for name, value in defaults.items() if value != frozen[name]}
     assert changed == settings_module.CHANGED_DEFAULTS.get(model, {})
-
-
-def test_baseline_has_every_setting_that_is_none_of_a_model() -> None:
-    named = {f"{section}.{name}" for section in ("data", "perturbation", "svm") for name in BASELINE[section]}
-    assert named == section_settings().keys() - {"perturbation.n", "perturbation.p", "perturbation.scope"}
 
 
 def test_a_changed_default_changes_no_id_of_the_same_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,20 +77,6 @@ def test_a_changed_default_changes_no_id_of_the_same_settings(monkeypatch: pytes
     assert resolve("theta") == explicit
     assert [(identity(each), each.complete_parameters) for each in (as_before, explicit)] == before
     assert resolve("theta", parameters={"learning_rate": 0.01}) == as_before
-
-
-def test_other_settings_are_hashed_against_the_baseline_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, explicit = RunSettings(model="theta"), RunSettings(model="theta", svm=SVMSettings(C=3.0))
-    assert "svm" not in plain.canonical()
-    monkeypatch.setitem(BASELINE["svm"], "C", 3.0)
-    assert plain.canonical()["svm"] == {"C": 10.0}
-    assert "svm" not in explicit.canonical()
-
-
-def test_settings_that_an_old_record_does_not_say_are_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BASELINE["svm"], "C", 3.0)
-    old = RunSettings.model_validate(as_recorded({"model": "theta", "data": {"train": 7}}))
-    assert old == RunSettings(model="theta", data=DataSettings(train=7), svm=SVMSettings(C=3.0))
 
 
 def test_a_cell_and_a_list_know_a_changed_default_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
