@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import lzma
 import shutil
@@ -66,12 +65,6 @@ def test_slim_leaves_out_lists_and_no_number(folders: RunStore, tmp_path: Path) 
         assert list(record.metrics.numbers()) == list(whole.metrics.numbers())
         assert not names_in(record.document()) & set(LEFT_OUT)
         assert record.model_copy(update={"metrics": None}) == whole.model_copy(update={"metrics": None})
-
-
-def test_environments_stand_once(packed: RunStore) -> None:
-    text = lzma.decompress((packed.packed / "all.records.xz").read_bytes()).decode()
-    assert len(json.loads(text.splitlines()[1])["environments"]) == 1
-    assert text.count('"processor"') == 1
 
 
 def test_a_folder_hides_the_packed_record_and_whole_records_hide_slim_ones(folders: RunStore, packed: RunStore) -> None:

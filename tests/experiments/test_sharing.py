@@ -194,16 +194,6 @@ def test_a_damaged_set_is_not_used(data: Path, tmp_path: Path, estimated: list[i
     assert sum(estimated) <= 310
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimated: list[int]
-) -> None:
-    first = measured(data, tmp_path / "first", settings_of())
-    shutil.rmtree(data / orientations.FOLDER)
-    # A file where the folder would be: also for one who may write everywhere.
-    (data / orientations.FOLDER).write_bytes(b"")
-    assert measured(data, tmp_path / "second", settings_of()) == first
-
-
 def test_sets_depend_on_images_estimator_and_turning(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = OrientationCache(data)
     images = np.random.default_rng(0).random((30, 64), dtype=np.float32)

@@ -60,17 +60,6 @@ def test_foreign_record_is_a_miss_with_the_reason(
     assert reason in warnings.messages[0]
 
 
-def test_what_is_missing_is_a_miss_without_a_warning(
-    store: RunStore, theta: str, warnings: pytest.LogCaptureFixture
-) -> None:
-    assert store.load("theta-000000000000") is None
-    record = store.load(theta)
-    assert record is not None
-    store.weights_path(theta).unlink()
-    assert store.load_weights(record) is None
-    assert warnings.messages == []
-
-
 def test_a_record_needs_its_required_fields_and_no_others(store: RunStore, theta: str) -> None:
     whole = record_of(store.folder.parent, theta)
     store.path(theta).joinpath("run.json").write_text(json.dumps({name: whole[name] for name in REQUIRED}))
