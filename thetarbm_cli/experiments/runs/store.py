@@ -15,8 +15,8 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -93,11 +93,9 @@ class RunStore:
         """File of a run's last finished epoch, while it is not done."""
         return self.path(run) / "checkpoint.npz"
 
-    @contextmanager
-    def locked(self, run: str) -> Iterator[None]:
+    def locked(self, run: str) -> AbstractContextManager[None]:
         """Hold a run for this process; another that wants it waits."""
-        with storage.locked(self.path(run) / "run"):
-            yield
+        return storage.locked(self.path(run) / "run")
 
     def is_held(self, run: str) -> bool:
         """Whether a process works on a run at this moment."""
@@ -212,10 +210,6 @@ class RunStore:
             return LaterMeasures(run=record.run, recorded_weights_sha256=record.weights_sha256, measurements=[])
         return later
 
-    def newer_format(self, run: str) -> int | None:
-        """Format of a run's record if it is of a newer version of the program, else None."""
-        return documents.newer_format(self.record_path(run), FORMAT)
-
     def save_weights(self, run: str, arrays: dict[str, NDArray[Any]]) -> str:
         """Write weights, float32; their checksum."""
         target = self.weights_path(run)
@@ -271,10 +265,6 @@ class RunStore:
     def remove_checkpoint(self, run: str) -> None:
         """Forget the checkpoint of a finished run."""
         self.checkpoint_path(run).unlink(missing_ok=True)
-
-    def remove_leftovers(self, run: str) -> None:
-        """Remove what killed processes left half written."""
-        storage.remove_leftovers(self.path(run))
 
     def own_identifiers(self) -> list[str]:
         """Names of the runs that have a record in a folder of their own, sorted."""
