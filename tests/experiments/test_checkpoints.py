@@ -83,16 +83,13 @@ def test_all_checkpoints_but_the_last_take_no_more_than_their_share(epochs: list
     assert sum(store.saved[:-1]) <= SHARE * elapsed * (1 + 1e-9)
 
 
-def test_cheap_checkpoints_are_made_after_every_epoch(clock: Clock) -> None:
-    store = CountingStore(clock, lambda: 0.001)
-    run_epochs(clock, store, [1.0] * 10)
-    assert len(store.saved) == 10
-
-
-def test_first_epoch_is_always_saved(clock: Clock) -> None:
-    store = CountingStore(clock, lambda: 50.0)
-    run_epochs(clock, store, [0.001, 1.0])
-    assert len(store.saved) == 1
+@pytest.mark.parametrize(("cost", "epochs", "saved"), [(0.001, [1.0] * 10, 10), (50.0, [0.001, 1.0], 1)])
+def test_the_first_epoch_is_always_saved_and_each_that_is_cheap(
+    clock: Clock, cost: float, epochs: list[float], saved: int
+) -> None:
+    store = CountingStore(clock, lambda: cost)
+    run_epochs(clock, store, epochs)
+    assert len(store.saved) == saved
 
 
 def test_saved_state_is_the_resumed_state(tmp_path: Path, clock: Clock) -> None:

@@ -106,22 +106,6 @@ def test_gamma_is_that_of_a_naive_loop(small_data: Path, evaluated: Path, model:
         assert gamma[role]["mean"] == pytest.approx(np.mean(units), abs=1e-5)
 
 
-def test_features_of_an_rbm_by_hand(small_data: Path, evaluated: Path) -> None:
-    # σ(b + W (x - m) / s), from the stored arrays and nothing else.
-    run = run_of(evaluated, "rbm")
-    with np.load(evaluated / "runs" / run / "weights.npz") as stored:
-        arrays = {name: stored[name].astype(np.float64) for name in stored.files}
-    parts = parts_of(small_data)
-
-    def features(images: np.ndarray) -> np.ndarray:
-        standardised = (images - arrays["standard_mean"]) / arrays["standard_scale"]
-        return 1 / (1 + np.exp(-(standardised @ arrays["weights"].T + arrays["hidden_bias"])))
-
-    expected = svc_error(features(parts["train"][0]), parts["train"][1], features(parts["test"][0]), parts["test"][1])
-    measured = record_of(evaluated, run)["metrics"]["svm"]["test_error_percent"]
-    assert measured == pytest.approx(expected, abs=0.34)
-
-
 def test_oriented_rbm_is_measured_both_ways(small_data: Path, evaluated: Path) -> None:
     metrics = record_of(evaluated, run_of(evaluated, "orbm"))["metrics"]
     machine, parts = fitted(small_data, evaluated, "orbm"), parts_of(small_data)
@@ -137,19 +121,12 @@ def test_oriented_rbm_is_measured_both_ways(small_data: Path, evaluated: Path) -
         assert "unaligned" not in record_of(evaluated, run_of(evaluated, model))["metrics"]
 
 
-def test_trained_on_mnist_is_tested_on_mnist_rot(small_data: Path, tmp_path: Path) -> None:
-    context = context_of(small_data, tmp_path)
-    run = train(small_data, tmp_path, resolve("pixels", profile="tiny", data={"train_on": "mnist"})).run
-    record, _ = evaluate_run(context, run, measures=["error"])
-    expected = svc_error(*parts_of(small_data, "mnist")["train"], *parts_of(small_data)["test"])
-    assert metrics_of(record)["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
-
-
 def test_scope_of_a_perturbation_says_whose_orientations_are_wrong(small_data: Path, tmp_path: Path) -> None:
     context, parts = context_of(small_data, tmp_path), parts_of(small_data)
     checksums, errors = set(), set()
-    for scope, wrong in (("rbm", ()), ("train", ("svm",)), ("all", ("svm", "test"))):
-        settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": scope})
+    kinds = [({"scope": "rbm"}, ()), ({}, ("svm",)), ({"draws": "one"}, ("svm",)), ({"scope": "all"}, ("svm", "test"))]
+    for kind, wrong in kinds:
+        settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, **kind})
         record, _ = evaluate_run(context, train(small_data, tmp_path, settings).run, measures=["error"])
         machine, features = load_model(context, record), {}
         for part, role in (("train", "svm"), ("test", "test")):
@@ -161,22 +138,7 @@ def test_scope_of_a_perturbation_says_whose_orientations_are_wrong(small_data: P
         checksums.add(record.weights_sha256)
         errors.add(metrics_of(record)["svm"]["test_error_percent"])
     # The machine is the same in all, the error is not.
-    assert (len(checksums), len(errors)) == (1, 3)
-
-
-def test_one_draw_gives_the_svm_the_orientations_of_the_training(small_data: Path, tmp_path: Path) -> None:
-    images = parts_of(small_data)["train"][0]
-    perturbation = {"n": 4, "p": 0.4, "overflow": "clip"}
-    one = resolve("theta", profile="tiny", perturbation={**perturbation, "draws": "one"})
-    record, _ = evaluate_run(context_of(small_data, tmp_path), train(small_data, tmp_path, one).run, measures=["error"])
-    machine, parts = load_model(context_of(small_data, tmp_path), record), parts_of(small_data)
-    learned, given = (perturbed_orientations(machine, images, one, 0, role) for role in ("train", "svm"))
-    np.testing.assert_array_equal(learned, given)
-    two = resolve("theta", profile="tiny", perturbation=perturbation)
-    assert (perturbed_orientations(machine, images, two, 0, "svm") != given).any()
-    features = machine.transform(images, orientations=given), machine.transform(parts["test"][0])
-    expected = svc_error(features[0], parts["train"][1], features[1], parts["test"][1])
-    assert metrics_of(record)["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
+    assert (len(checksums), len(errors)) == (1, 4)
 
 
 def test_scaled_features_have_unit_variance_on_the_training_images(small_data: Path, tmp_path: Path) -> None:
@@ -285,6 +247,7 @@ def test_only_what_is_missing_is_measured(
     shutil.copytree(evaluated, tmp_path / "results")
     context, run = context_of(small_data, tmp_path / "results"), run_of(evaluated, "orbm")
     before = record_of(tmp_path / "results", run)["metrics"]
+    written = context.store.record_path(run).read_bytes()
     watcher = Watcher()
     record, cached = evaluate_run(context, run, offset=5.0, display=watcher)
     assert not cached
@@ -301,6 +264,7 @@ def test_only_what_is_missing_is_measured(
         assert entry["test"]["mean"] != metrics["gamma"]["test"]["mean"]
         assert "per_unit" not in entry["test"]
     assert evaluate_run(context, run, offset=5.0)[1]
+    assert context.store.record_path(run).read_bytes() == written
     assert summary(record, cached=True).gamma_test == before["gamma"]["test"]["mean"]
     assert summary(record, cached=True, offset=5.0).gamma_test == metrics_of(record)["gamma_offsets"][0]["test"]["mean"]
 
@@ -322,16 +286,6 @@ def test_further_offsets_are_measured_on_the_training_images(small_data: Path, e
     assert not record.has(["error", "gamma"], (0.0, 35.0))
     # On the test images nothing but the tables' Δ was measured.
     assert record.metrics.missing(["error", "gamma"], offset=10.0)
-
-
-def test_force_measures_everything_again(small_data: Path, evaluated: Path, tmp_path: Path) -> None:
-    shutil.copytree(evaluated, tmp_path / "results")
-    run = run_of(evaluated, "rbm")
-    watcher = Watcher()
-    record, cached = evaluate_run(context_of(small_data, tmp_path / "results"), run, force=True, display=watcher)
-    assert not cached
-    assert len(watcher.steps) == 3
-    assert metrics_of(record) == record_of(evaluated, run)["metrics"]
 
 
 def test_untrained_run_whose_units_are_all_dead_is_measured(small_data: Path, tmp_path: Path) -> None:

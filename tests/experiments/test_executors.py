@@ -121,13 +121,13 @@ def test_workers_leave_when_their_parent_is_killed(tmp_path: Path, small_data: P
 @pytest.mark.parametrize(
     ("shared", "kill"),
     [
-        pytest.param(None, True, id="shared, killed"),
+        pytest.param(True, True, id="shared, killed"),
         pytest.param(False, False, id="handed back"),
         pytest.param(False, True, id="handed back, killed", marks=pytest.mark.slow),
     ],
 )
 def test_a_cluster_gives_the_records_of_this_process_though_a_worker_is_killed(
-    shared: bool | None,
+    shared: bool,
     kill: bool,
     tmp_path: Path,
     small_data: Path,

@@ -11,7 +11,7 @@ from distributed import LocalCluster
 
 from tests.experiments.runs import Command, call, context_of, finish, record_of, spawn
 from tests.experiments.suites import write_suite
-from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError, format_error
+from thetarbm_cli.errors import InputError, ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext
 from thetarbm_cli.experiments.execution.job import Outcome, record_failure, run_job
@@ -120,9 +120,8 @@ def jobs_of(tmp_path: Path, small_data: Path) -> list[PlannedRun]:
     return make_plan(context_of(small_data, tmp_path), cells, seeds=1, suite=IDENTITY)
 
 
-@pytest.mark.parametrize("keep_going", [True, False])
 def test_jobs_that_dask_gives_up_are_tried_again_alone(
-    tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch, keep_going: bool
+    tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed, _, first, second = jobs_of(tmp_path, small_data)
     given: list[list[PlannedRun]] = []
@@ -137,10 +136,10 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
     monkeypatch.setattr(dask_module, "_outcomes", cluster_of_one_worker)
     worker = WorkerContext(tmp_path, small_data, "numpy", None)
     outcomes = list(
-        dask_module._finish_runs(None, context_of(small_data, tmp_path), worker, [first, killed, second], keep_going)
+        dask_module._finish_runs(None, context_of(small_data, tmp_path), worker, [first, killed, second], True)
     )
-    assert given == [[first, killed, second], [first], [killed], *([[second]] if keep_going else [])]
-    assert [outcome.error for _, outcome in outcomes] == [None, LOST_PROCESS, *([None] if keep_going else [])]
+    assert given == [[first, killed, second], [first], [killed], [second]]
+    assert [outcome.error for _, outcome in outcomes] == [None, LOST_PROCESS, None]
     assert records_by_cell(tmp_path)["killed"]["error"] == LOST_PROCESS
 
 
@@ -181,20 +180,6 @@ def test_a_traceback_is_shown_with_debug_only(
     assert debugged.err.count("--debug") == 0
 
 
-def test_a_record_from_outside_is_what_the_run_itself_would_write(tmp_path: Path, small_data: Path) -> None:
-    killed, *_ = jobs_of(tmp_path, small_data)
-    context = context_of(small_data, tmp_path)
-    run = record_failure(context, killed, "lost")
-    assert run is not None
-    from_outside = record_of(tmp_path, run)
-    assert (from_outside["state"], from_outside["error"]) == ("failed", "lost")
-    trained = training_run.train_run(context, killed.settings, killed.seed).record
-    assert trained.run == run
-    inside = record_of(tmp_path, run)
-    for name in ("algorithm", "settings", "parameters", "seed", "seeds", "data", "format"):
-        assert from_outside[name] == inside[name]
-
-
 def test_a_run_knows_what_it_is_for_before_it_is_measured_and_when_it_is_trained_again(
     tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,36 +200,16 @@ def test_a_run_knows_what_it_is_for_before_it_is_measured_and_when_it_is_trained
     assert records_by_cell(tmp_path)["good"]["cells"] == ["good@tiny"]
 
 
-def test_a_full_disk_is_told_but_no_failure_of_the_run(
-    tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_another_process_works_on_is_left_to_it_and_a_run_without_data_has_no_name(
+    tmp_path: Path, small_data: Path
 ) -> None:
-    def full(*_: object, **__: object) -> None:
-        raise StorageError("no space left")
-
-    *_, good = jobs_of(tmp_path, small_data)
-    context = context_of(small_data, tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(RunStore, "save_checkpoint", full)
-        outcome = run_job(context, good)
-    assert (outcome.state, outcome.error) == ("failed", "no space left")
-    assert RunStore(tmp_path).identifiers() == []
-    assert run_job(context, good).state == "done"
-
-
-def test_what_another_process_works_on_is_left_to_it(tmp_path: Path, small_data: Path) -> None:
     killed, *_ = jobs_of(tmp_path, small_data)
     context = context_of(small_data, tmp_path)
-    (planned, *_) = make_plan(context, load_suite(write_suite(tmp_path, SUITE)).cells("tiny"), seeds=1)
-    assert planned.run is not None
-    with context.store.locked(planned.run):
-        assert record_failure(context, killed, "lost") == planned.run
-    assert context.store.identifiers() == []
-
-
-def test_data_that_is_not_prepared_leaves_nothing_to_record(tmp_path: Path, small_data: Path) -> None:
-    killed, *_ = jobs_of(tmp_path, small_data)
+    assert killed.run is not None
+    with context.store.locked(killed.run):
+        assert record_failure(context, killed, "lost") == killed.run
     assert record_failure(context_of(tmp_path / "empty", tmp_path), killed, "lost") is None
-    assert RunStore(tmp_path).identifiers() == []
+    assert context.store.identifiers() == []
 
 
 def test_wrong_input_is_told_but_no_failed_run(

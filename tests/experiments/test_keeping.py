@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import numpy as np
 import pytest
 
 from tests.experiments.runs import Command, context_of, files_in, record_of, rewrite, run_of, train
-from tests.experiments.suites import metrics_of, write_suite
-from thetarbm_cli import storage
+from tests.experiments.suites import write_suite
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.data.sources.user_npz import read_untrusted
 from thetarbm_cli.experiments.execution.dask import _store
@@ -91,43 +89,6 @@ def test_whoever_measures_with_other_weights_is_told_and_the_numbers_say_so(thet
     record = record_of(clone, run)
     assert record["measured_with"]["sha256"] == later.weights.sha256
     assert record["weights_sha256"] == "0" * 64
-
-
-def test_further_measures_are_kept_beside_the_record_and_read_with_it(
-    thetarbm: Command, small_data: Path, evaluated: Path, tmp_path: Path
-) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(evaluated, results)
-    run, before = run_of(results, "orbm"), records(results)
-    own = record_of(results, run)["metrics"]
-    first = thetarbm("evaluate", run, "--offset", "5", "--json").json["runs"][0]
-    assert first["cached"] is False
-    evaluate_run(context_of(small_data, results), run, more_offsets=(7.0,))
-    assert records(results) == before
-    assert thetarbm("evaluate", run, "--offset", "5", "--json").json["runs"][0] == {**first, "cached": True}
-    record = RunStore(results).load(run)
-    assert record is not None
-    found = metrics_of(record)
-    assert (found["svm"], found["gamma"]) == (own["svm"], own["gamma"])
-    for metrics in (found, found["unaligned"]):
-        assert [entry["offset"] for entry in metrics["gamma_offsets"]] == [5.0, 7.0]
-        assert set(metrics["gamma_offsets"][0]) == {"offset", "train", "test"}
-
-
-def test_the_suite_is_satisfied_by_what_is_kept_beside_a_record(thetarbm: Command, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    arguments = ("run", "theta/sparsity=0.3", "--suite", str(write_suite(tmp_path)), *TINY, "--json")
-    assert thetarbm(*arguments).json["done"] == 1
-    before = records(results)
-    for path in results.glob("runs/*/*.npz"):
-        path.unlink()
-    with_offsets = (
-        write_suite(tmp_path).read_text().replace("    model: theta\n", "    model: theta\n    offsets: [5]\n")
-    )
-    write_suite(tmp_path, with_offsets)
-    assert thetarbm(*arguments).json["done"] == 1
-    assert thetarbm(*arguments).json["cached"] == 1
-    assert records(results) == before
 
 
 @pytest.mark.parametrize("command", ["train", "evaluate"])
@@ -267,33 +228,3 @@ def test_who_has_no_device_is_told_the_backend_of_a_run_on_cupy(evaluated: Path)
     elsewhere = record.model_copy(update={"environment": record.environment.model_copy(update={"backend": "cupy"})})
     other = {"numpy": elsewhere, "cupy": record}[select_backend().name]
     assert retrain_command(other).startswith(f"thetarbm --backend {other.backend} train --model rbm")
-
-
-def test_who_trains_what_another_process_holds_says_that_it_waits(
-    thetarbm: Command, evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("thetarbm_cli.storage.SILENT_SECONDS", 0.01)
-    results = tmp_path / "results"
-    shutil.copytree(evaluated, results)
-    run, held, waited_for = run_of(results, "rbm"), threading.Event(), threading.Event()
-    say = storage.logger.info
-
-    def say_and_let_go(*words: object) -> None:
-        say(*words)
-        waited_for.set()
-
-    def hold() -> None:
-        with RunStore(results).locked(run):
-            held.set()
-            # However slow this machine is: until the other has said that it waits.
-            waited_for.wait(120)
-
-    monkeypatch.setattr(storage.logger, "info", say_and_let_go)
-    holder = threading.Thread(target=hold)
-    holder.start()
-    assert held.wait(120)
-    outcome = thetarbm("train", "--model", "rbm", *TINY)
-    holder.join()
-    assert outcome.code == 0
-    assert "waiting until it is done" in outcome.err
-    assert run in outcome.err

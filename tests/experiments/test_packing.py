@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import lzma
 import shutil
@@ -66,12 +65,6 @@ def test_slim_leaves_out_lists_and_no_number(folders: RunStore, tmp_path: Path) 
         assert list(record.metrics.numbers()) == list(whole.metrics.numbers())
         assert not names_in(record.document()) & set(LEFT_OUT)
         assert record.model_copy(update={"metrics": None}) == whole.model_copy(update={"metrics": None})
-
-
-def test_environments_stand_once(packed: RunStore) -> None:
-    text = lzma.decompress((packed.packed / "all.records.xz").read_bytes()).decode()
-    assert len(json.loads(text.splitlines()[1])["environments"]) == 1
-    assert text.count('"processor"') == 1
 
 
 def test_a_folder_hides_the_packed_record_and_whole_records_hide_slim_ones(folders: RunStore, packed: RunStore) -> None:
@@ -161,6 +154,31 @@ def test_later_measures_and_weights_of_a_packed_run(thetarbm: Command, packed: R
     assert record is not None
     assert record.metrics is not None
     assert record.metrics.score(10.0, "train") is not None
+
+
+def test_packs_with_the_same_run_lose_no_measure(thetarbm: Command, folders: RunStore, tmp_path: Path) -> None:
+    results, run = tmp_path / "results", run_of(folders.folder.parent, "rbm")
+    measures = (("a", None), ("b", "10"), ("c", "30"))
+    for name, offset in measures:
+        copied = RunStore(tmp_path / name)
+        shutil.copytree(folders.folder, copied.folder)
+        if offset:
+            assert thetarbm("evaluate", run, "--offset", offset, results=tmp_path / name).code == 0
+        pack_records(copied, results / "packed" / f"{name}.records.xz", [run], slim=name == "b")
+    whole = RunStore(tmp_path / "c").load_parts(run)
+    assert thetarbm("pack", run, "--out", str(results / "packed" / "a.records.xz")).code == 0
+    for name in ("b", "c"):
+        (results / "packed" / f"{name}.records.xz").unlink()
+    found = RunStore(results).load_parts(run)
+    # Each measurement once, the record's own numbers as they were.
+    assert [later.metrics.gamma_offsets[0].offset for later in found.measurements] == [30, 10]
+    assert found.record == whole.record
+    assert found.measurements[0] == whole.measurements[0]
+    # A record that failed or was not measured hides none that was.
+    bare = whole.record.model_copy(update={"metrics": None})
+    RunStore(tmp_path / "d").save(bare)
+    pack_records(RunStore(tmp_path / "d"), results / "packed" / "0.records.xz", [run], slim=False)
+    assert RunStore(results).load_parts(run) == found
 
 
 def test_forced_record_hides_the_packed_one_and_keeps_its_measures(thetarbm: Command, packed: RunStore) -> None:

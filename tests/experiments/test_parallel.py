@@ -8,26 +8,27 @@ from multiprocessing import active_children
 from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.execution.local import STARTING, LostProcessError, WorkerPool, outcomes, report
+from thetarbm_cli.experiments.execution.job import Report
+from thetarbm_cli.experiments.execution.local import LostProcessError, Worker, outcomes
 
 
-def square(number: int) -> tuple[int, int]:
+def square(number: int, report: Report) -> tuple[int, int]:
     return number * number, os.getpid()
 
 
-def refuse_three(number: int) -> int:
+def refuse_three(number: int, report: Report) -> int:
     if number == 3:
         raise ThetaRBMError("three is too much")
     return number
 
 
-def die_of_three(number: int) -> int:
+def die_of_three(number: int, report: Report) -> int:
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
 
 
-def crash(folder: Path, number: int) -> int:
+def crash(folder: Path, number: int, report: Report) -> int:
     """The first waits until the second has been reported, so that it is running when the second dies."""
     if number == 2:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -36,14 +37,14 @@ def crash(folder: Path, number: int) -> int:
     return number
 
 
-def linger(folder: Path, number: int) -> int:
+def linger(folder: Path, number: int, report: Report) -> int:
     (folder / str(number)).touch()
     if number:
         time.sleep(100)
     return number
 
 
-def meet(folder: Path, job: tuple[str, int]) -> tuple[float, int]:
+def meet(folder: Path, job: tuple[str, int], report: Report) -> tuple[float, int]:
     """Report on a job, and tell when it began and in which process."""
     started = time.monotonic()
     for done in range(1, 4):
@@ -57,7 +58,7 @@ def meet(folder: Path, job: tuple[str, int]) -> tuple[float, int]:
 
 def counted(told: list[tuple[object, ...]], job: object) -> bool:
     """Whether the first and the last step of a job were told, and none out of turn."""
-    steps = [words[1:] for words in told if words[0] == job and words[1] != STARTING]
+    steps = [words[1:] for words in told if words[0] == job and words[1] != "starting"]
     return steps == sorted(steps) and {steps[0], steps[-1]} == {("counting", 1, 3), ("counting", 3, 3)}
 
 
@@ -120,16 +121,11 @@ def test_no_other_job_is_started_after_a_death_that_ends_it() -> None:
     assert [number for number, _ in done] == [3, 3]
 
 
-def test_a_process_that_dies_while_it_is_idle_is_replaced() -> None:
-    workers = WorkerPool(1)
-    try:
-        assert workers.result(workers.start(refuse_three, 1)) == 1
-        (process,) = active_children()
-        process.kill()
-        # The pool learns of it in a thread of its own.
-        while not workers.idle[0].pool._broken:
-            time.sleep(0.01)
-        assert workers.result(workers.start(refuse_three, 2)) == 2
-    finally:
-        workers.shutdown()
-    assert active_children() == []
+def test_a_process_that_dies_while_it_is_idle_is_seen() -> None:
+    worker = Worker(refuse_three)
+    assert worker.start(1)
+    assert worker.receive().result == 1
+    worker.process.kill()
+    worker.process.join()
+    assert not worker.start(2)
+    worker.end()

@@ -14,7 +14,6 @@ from thetarbm_cli.experiments.runs.settings import run_id
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.outputs import SuiteCell
 
 
@@ -52,28 +51,22 @@ def test_seeds_multiply_runs_but_not_beyond_what_makes_sense(tmp_path: Path) -> 
     assert [run.seed for run in plan(tmp_path, cells, seeds=3)] == [0, 1, 2] * 4 + [0]
 
 
-def test_names_choose_experiments_cells_and_patterns(cells: list[Cell]) -> None:
-    assert [cell.name for cell in choose_cells(cells, ["theta"])] == ["theta/sparsity=0.3", "theta/sparsity=0.1"]
-    assert [cell.name for cell in choose_cells(cells, ["rbm/sparsity=0.1"])] == ["rbm/sparsity=0.1"]
-    assert [cell.name for cell in choose_cells(cells, ["*=0.3"])] == ["rbm/sparsity=0.3", "theta/sparsity=0.3"]
+def test_names_choose_experiments_cells_patterns_and_tables(tmp_path: Path) -> None:
+    cells = load_suite(write_suite(tmp_path, SMALL + "    on_request: true\n")).cells("tiny")
+
+    def chosen(*names: str) -> list[str]:
+        return [cell.name for cell in choose_cells(cells, names)]
+
+    assert chosen("theta") == ["theta/sparsity=0.3", "theta/sparsity=0.1"]
+    assert chosen("rbm/sparsity=0.1") == chosen("r*=0.1") == ["rbm/sparsity=0.1"]
+    assert chosen("2") == ["rbm/sparsity=0.3", "rbm/sparsity=0.1"]
+    # What waits to be named is left out.
+    assert chosen() == chosen("1")
+    assert chosen("again") == ["again"]
     with pytest.raises(InputError, match="'xyz'; it has rbm, theta, again"):
         choose_cells(cells, ["rbm", "xyz"])
     with pytest.raises(InputError, match=r"'theta/sparsity=0.35'; did you mean theta/sparsity=0.3\?"):
         choose_cells(cells, ["theta/sparsity=0.35"])
-
-
-def test_a_table_names_all_of_its_cells() -> None:
-    shipped = load_suite(shipped_path(), check_settings=False).cells()
-    chosen = choose_cells(shipped, ["fashion"])
-    assert len(chosen) == 14
-    assert chosen == choose_cells(shipped, ["fashion-*"])
-    assert {cell.experiment for cell in choose_cells(shipped, ["mnist"])} == {"mnist-theta", "mnist-tirbm"}
-
-
-def test_what_waits_to_be_named_is_left_out(tmp_path: Path) -> None:
-    cells = load_suite(write_suite(tmp_path, SMALL + "    on_request: true\n")).cells("tiny")
-    assert "again" not in [cell.name for cell in choose_cells(cells, [])]
-    assert [cell.name for cell in choose_cells(cells, ["again"])] == ["again"]
 
 
 def test_a_record_with_its_measures_is_done_without_data_and_weights(tmp_path: Path, cells: list[Cell]) -> None:
@@ -90,16 +83,6 @@ def test_a_record_without_a_wanted_measure_is_due(tmp_path: Path, cells: list[Ce
     assert (run.state, run.reason) == ("missing", "trained, not measured yet")
     (alone,) = plan(tmp_path, [cell for cell in cells if cell.name == "again"])
     assert alone.state == "done"
-
-
-def test_a_changed_parameter_is_named_with_both_values(tmp_path: Path, cells: list[Cell]) -> None:
-    save(tmp_path, *(record_for(cell, test_error_percent=1.0) for cell in cells if cell.experiment == "theta"))
-    text = SMALL.replace("hidden: 20, epochs: 3", "hidden: 30, epochs: 3")
-    changed = load_suite(write_suite(tmp_path, text)).cells("tiny")
-    runs = plan(tmp_path, changed)
-    run = named(runs, "theta/sparsity=0.1")
-    assert (run.state, run.reason) == ("stale", "parameter hidden changed from 20 to 30")
-    assert named(runs, "rbm/sparsity=0.1").reason == "never run"
 
 
 def test_the_nearest_record_of_the_cell_gives_the_reason(tmp_path: Path) -> None:
@@ -132,23 +115,6 @@ def test_other_data_is_stale_where_the_data_is_known(tmp_path: Path, cells: list
     run = named(plan(tmp_path, cells, small_data), "theta/sparsity=0.3")
     assert (run.state, run.reason) == ("stale", "data: the prepared images have another checksum")
     assert named(plan(tmp_path, cells), "theta/sparsity=0.3").state == "done"
-
-
-def test_failures_are_told(tmp_path: Path, cells: list[Cell]) -> None:
-    failure = {"state": "failed", "error": "it diverged", "metrics": None}
-    save(tmp_path, record_for(cells[2]).model_copy(update=failure))
-    save(tmp_path, record_for(cells[3]).model_copy(update={"error": "no memory", "metrics": None}))
-    runs = plan(tmp_path, cells)
-    assert [(run.state, run.reason) for run in runs[2:]] == [
-        ("failed", "failed before: it diverged"),
-        ("failed", "failed before: no memory"),
-    ]
-
-
-def test_forced_runs_are_due_though_done(tmp_path: Path, cells: list[Cell]) -> None:
-    save(tmp_path, *(record_for(cell, test_error_percent=1.0) for cell in cells[2:4]))
-    runs = plan(tmp_path, cells[2:4], forced=["theta/sparsity=0.1"])
-    assert [(run.state, run.reason, run.forced) for run in runs] == [("done", "", False), ("missing", "forced", True)]
 
 
 def test_running_and_cut_off_runs_are_recognised(tmp_path: Path, cells: list[Cell], small_data: Path) -> None:

@@ -25,13 +25,6 @@ def test_training_on_mnist_is_tested_on_mnist_rot(small_data: Path) -> None:
     assert data.describe().test.dataset == "mnist-rot"
 
 
-def test_counts_take_a_part_of_every_split(small_data: Path) -> None:
-    data = load_data(small_data, DataSettings(train=20, valid=10, test=30))
-    assert [len(part[1]) for part in (data.train(), data.valid(), data.test())] == [20, 10, 30]
-    # Balanced: as many of each digit.
-    np.testing.assert_array_equal(np.bincount(data.train()[1]), [2] * 10)
-
-
 def test_mnist_goes_with_the_official_mnist_rot(small_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

@@ -20,11 +20,9 @@ from thetarbm_cli.experiments.runs.settings import (
     Perturbation,
     RunSettings,
     SVMSettings,
-    as_recorded,
     parse_assignments,
     resolve,
     run_id,
-    section_settings,
 )
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.models import RBM, model_class
@@ -34,7 +32,6 @@ from thetarbm_cli.registry import ModelEntry
 
 LEARNING = settings_module.CHANGED_DEFAULTS["rbm"]
 CHECKSUMS = {"train": "a" * 64, "test": "b" * 64}
-DATA_FIELDS = {"train": 7, "valid": 7, "test": 7}
 
 
 def identity(settings: RunSettings, checksums: dict[str, str] = CHECKSUMS, seed: int = 0) -> str:
@@ -65,15 +62,10 @@ def with_default(monkeypatch: pytest.MonkeyPatch, model: str, name: str, value: 
 @pytest.mark.parametrize("model", REGISTRY.own)
 def test_defaults_are_the_baseline_but_for_those_that_are_said_to_have_changed(model: str) -> None:
     # A changed default is noted in CHANGED_DEFAULTS; a new setting goes into the baseline with what was done before.
-    defaults, frozen = model_class(model).default_settings(), BASELINE["parameters"]
+    defaults, frozen = model_class(model).default_settings(), BASELINE
     assert defaults.keys() <= frozen.keys()
     changed = {name: value for name, value in defaults.items() if value != frozen[name]}
     assert changed == settings_module.CHANGED_DEFAULTS.get(model, {})
-
-
-def test_baseline_has_every_setting_that_is_none_of_a_model() -> None:
-    named = {f"{section}.{name}" for section in ("data", "perturbation", "svm") for name in BASELINE[section]}
-    assert named == section_settings().keys() - {"perturbation.n", "perturbation.p", "perturbation.scope"}
 
 
 def test_a_changed_default_changes_no_id_of_the_same_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,20 +76,6 @@ def test_a_changed_default_changes_no_id_of_the_same_settings(monkeypatch: pytes
     assert resolve("theta") == explicit
     assert [(identity(each), each.complete_parameters) for each in (as_before, explicit)] == before
     assert resolve("theta", parameters={"learning_rate": 0.01}) == as_before
-
-
-def test_other_settings_are_hashed_against_the_baseline_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain, explicit = RunSettings(model="theta"), RunSettings(model="theta", svm=SVMSettings(C=3.0))
-    assert "svm" not in plain.canonical()
-    monkeypatch.setitem(BASELINE["svm"], "C", 3.0)
-    assert plain.canonical()["svm"] == {"C": 10.0}
-    assert "svm" not in explicit.canonical()
-
-
-def test_settings_that_an_old_record_does_not_say_are_the_baseline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BASELINE["svm"], "C", 3.0)
-    old = RunSettings.model_validate(as_recorded({"model": "theta", "data": {"train": 7}}))
-    assert old == RunSettings(model="theta", data=DataSettings(train=7), svm=SVMSettings(C=3.0))
 
 
 def test_a_cell_and_a_list_know_a_changed_default_without_models(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,18 +106,6 @@ def test_what_a_plug_in_declares_is_its_own_and_what_it_inherits_the_baseline(mo
     assert RunSettings(model="gone", parameters={"hidden": 3}).differing_parameters == {"hidden": 3}
 
 
-def test_paper_profile_is_the_defaults() -> None:
-    for model in MODELS:
-        changed = settings_module.CHANGED_DEFAULTS.get(model, {})
-        assert resolve(model) == RunSettings(model=model, parameters=changed)
-
-
-def test_tiny_profile_is_as_small_as_the_name_says() -> None:
-    settings = resolve("theta", profile="tiny")
-    assert settings.data == DataSettings(train=300, valid=100, test=300)
-    assert settings.parameters == {**LEARNING, "hidden": 40, "epochs": 3}
-
-
 def test_later_settings_win_over_preset_and_profile() -> None:
     settings = resolve("tirbm", preset="reference", profile="tiny", parameters={"batch_size": 7, "hidden": 9})
     reference = REGISTRY["tirbm"].preset("reference")
@@ -161,31 +127,21 @@ def test_every_setting_of_a_model_changes_the_id(model: str) -> None:
 
 
 def test_model_data_perturbation_seed_and_algorithm_change_the_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {"n": 1, "p": 0.1}
+    given: list[dict[str, Any]] = [
+        {},
+        *({"data": {name: 7}} for name in ("train", "valid", "test", "gamma")),
+        *({"data": {"protocol": name}} for name in ("choice", "final")),
+        {"perturbation": wrong},
+        *({"perturbation": {**wrong, **each}} for each in ({"n": 2}, {"p": 0.2}, {"scope": "rbm"}, {"scope": "all"})),
+        *({"perturbation": {**wrong, **each}} for each in ({"draws": "one"}, {"overflow": "clip"})),
+        *({"svm": each} for each in ({"scaled": True}, {"C": 1}, {"gamma": 0.05})),
+        {"features": "states"},
+    ]
+    ids = [identity(RunSettings(model=model)) for model in MODELS if model != "theta"]
+    ids += [identity(RunSettings.model_validate({"model": "theta", **each})) for each in given]
     plain = RunSettings(model="theta")
-    variants = [plain, *(RunSettings(model=model) for model in MODELS if model != "theta")]
-    variants += [RunSettings(model="theta", data=DataSettings(**{name: 7})) for name in DATA_FIELDS]  # type: ignore[arg-type]
-    variants += [
-        RunSettings(model="theta", perturbation=Perturbation(n=n, p=p, scope=scope))  # type: ignore[arg-type]
-        for n, p, scope in [(1, 0.1, "train"), (2, 0.1, "train"), (1, 0.2, "train"), (1, 0.1, "rbm"), (1, 0.1, "all")]
-    ]
-    variants += [
-        RunSettings(model="theta", perturbation=Perturbation(n=1, p=0.1, **{name: value}))  # type: ignore[arg-type]
-        for name, value in (("draws", "one"), ("overflow", "clip"))
-    ]
-    variants += [
-        *(
-            RunSettings(model="theta", svm=SVMSettings(**each))
-            for each in ({"scaled": True}, {"C": 1}, {"gamma": 0.05})
-        ),
-        *(RunSettings(model="theta", data=DataSettings(protocol=name)) for name in ("choice", "final")),
-        RunSettings(model="theta", features="states"),
-    ]
-    ids = [identity(variant) for variant in variants]
-    ids += [
-        identity(plain, seed=1),
-        identity(plain, {**CHECKSUMS, "train": "c"}),
-        identity(plain, {**CHECKSUMS, "test": "c"}),
-    ]
+    ids += [identity(plain, seed=1), *(identity(plain, {**CHECKSUMS, role: "c"}) for role in CHECKSUMS)]
     monkeypatch.setattr(settings_module, "ALGORITHM", ALGORITHM + 1)
     ids.append(identity(plain))
     assert len(set(ids)) == len(ids)
@@ -236,33 +192,12 @@ def test_id_starts_with_the_model_and_is_stable() -> None:
 
 
 def test_assignments_are_json_or_plain_words() -> None:
-    assigned = parse_assignments(
-        (
-            "hidden=7",
-            "learning_rate=1e-3",
-            "standardise=true",
-            "sparsity=None",
-            "initial_momentum=null",
-            "visible=bernoulli",
-            'rotation="nearest"',
-            "hidden=8",
-            "data.train=50",
-            "perturbation.p=0.1",
-            "svm.scaled=true",
-            "features=states",
-        )
-    )
-    assert assigned.parameters == {
-        "hidden": 8,
-        "learning_rate": 0.001,
-        "standardise": True,
-        "sparsity": None,
-        "initial_momentum": None,
-        "visible": "bernoulli",
-        "rotation": "nearest",
-    }
-    assert assigned.data == {"train": 50}
-    assert assigned.perturbation == {"p": 0.1}
+    words = "hidden=7 learning_rate=1e-3 standardise=true sparsity=None initial_momentum=null visible=bernoulli"
+    words += ' rotation="nearest" hidden=8 data.train=50 perturbation.p=0.1 svm.scaled=true features=states'
+    assigned = parse_assignments(tuple(words.split()))
+    numbers = {"hidden": 8, "learning_rate": 0.001, "standardise": True, "sparsity": None, "initial_momentum": None}
+    assert assigned.parameters == {**numbers, "visible": "bernoulli", "rotation": "nearest"}
+    assert (assigned.data, assigned.perturbation) == ({"train": 50}, {"p": 0.1})
     assert (assigned.svm, assigned.run) == ({"scaled": True}, {"features": "states"})
 
 
@@ -286,18 +221,10 @@ def test_number_that_is_not_finite_is_refused(text: str) -> None:
         ("rbm", {"preset": "reference"}, "model rbm has no preset 'reference'"),
         ("rbm", {"parameters": {"rotations": 9}}, "model rbm has no setting 'rotations'"),
         ("theta", {"parameters": {"hidden": 4.5}}, "hidden must be a whole number, not 4.5"),
-        ("theta", {"parameters": {"tensor": 3}}, "tensor must be a word, not 3"),
         ("theta", {"data": {"train": 0}}, "setting data.train: .* greater than or equal to 1 .*0"),
-        ("theta", {"data": {"protocol": "cheat"}}, "setting data.protocol: .*'cheat'"),
-        ("theta", {"svm": {"C": 0}}, "setting svm.C: .*greater than 0"),
         ("theta", {"svm": {"width": 1}}, "no setting svm.width"),
-        ("theta", {"svm": {"scaled": "yes"}}, "setting svm.scaled: .*boolean"),
-        ("theta", {"features": "spikes"}, "setting features: .*'spikes'"),
         ("pixels", {"features": "states"}, "model pixels has no hidden units"),
-        ("theta", {"data": {"size": 28}}, "no setting data.size"),
         ("theta", {"perturbation": {"n": 1}}, "setting perturbation.p: field required"),
-        ("theta", {"perturbation": {"n": 1, "p": 1.0}}, "setting perturbation.p: .*less than 1"),
-        ("theta", {"perturbation": {"n": 1, "p": 0.5, "scope": "test"}}, "setting perturbation.scope: .*'test'"),
         ("rbm", {"perturbation": {"n": 1, "p": 0.5}}, "model rbm sees no orientations"),
     ],
 )

@@ -56,7 +56,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def estimated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many images each estimate from here on is of; this process holds no sets."""
+    """How many images each estimate from here on is of."""
     counts: list[int] = []
     histogram = OrientationEstimator.histogram
 
@@ -65,7 +65,6 @@ def estimated(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return histogram(self, images)
 
     monkeypatch.setattr(OrientationEstimator, "histogram", counted)
-    monkeypatch.setattr(orientations, "_held", type(orientations._held)())
     return counts
 
 
@@ -172,7 +171,6 @@ def test_kept_orientations_change_no_number(
     parameters = {"fields": 500, "hidden": 10} if model == "theta-local" else {}
     settings = settings_of(model, parameters=parameters)
     first = measured(data, tmp_path / "first", settings)
-    orientations._held.clear()
     estimated.clear()
     second = measured(data, tmp_path / "second", settings)
     # What is left is the training's own; the controls also look for themselves when the SVM is measured.
@@ -188,25 +186,12 @@ def test_a_damaged_set_is_not_used(data: Path, tmp_path: Path, estimated: list[i
     assert len(files) == 4
     files[0].write_bytes(files[0].read_bytes()[:-1] + b"\7")
     files[1].write_bytes(b"")
-    orientations._held.clear()
     estimated.clear()
     assert measured(data, tmp_path / "second", settings) == first
     assert sum(estimated) > 310
-    orientations._held.clear()
     estimated.clear()
     assert measured(data, tmp_path / "third", settings) == first
     assert sum(estimated) <= 310
-
-
-def test_a_folder_that_cannot_be_written_is_no_error(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, estimated: list[int]
-) -> None:
-    first = measured(data, tmp_path / "first", settings_of())
-    shutil.rmtree(data / orientations.FOLDER)
-    # A file where the folder would be: also for one who may write everywhere.
-    (data / orientations.FOLDER).write_bytes(b"")
-    orientations._held.clear()
-    assert measured(data, tmp_path / "second", settings_of()) == first
 
 
 def test_sets_depend_on_images_estimator_and_turning(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +215,6 @@ def test_sets_depend_on_images_estimator_and_turning(data: Path, monkeypatch: py
     assert cache.load("two", np.ones((1, 10), dtype=np.uint8)) is None
     found = cache.found(ThetaRBM(), images, chunk=7)
     np.testing.assert_array_equal(found, OrientationEstimator()(images))
-    orientations._held.clear()
     again = cache.found(ThetaRBM(), images, chunk=7)
     np.testing.assert_array_equal(again, found)
     assert again.dtype == found.dtype
@@ -244,7 +228,6 @@ def test_the_sets_that_were_not_used_for_longest_go(data: Path, monkeypatch: pyt
         # A file's time has steps, and all this may happen within one.
         os.utime(cache.folder / str(number), (number, number))
         if number > 0:
-            orientations._held.clear()
             assert cache.load("0", np.zeros((1, 10), dtype=np.uint8)) is not None
     kept = {path.name for path in (data / orientations.FOLDER).iterdir()}
     assert kept == {"0", "3", "4"}

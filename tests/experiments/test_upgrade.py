@@ -18,7 +18,6 @@ import pytest
 from tests.experiments.runs import Command, call, context_of, files_in, record_of, rewrite, run_of
 from tests.experiments.suites import write_suite
 from thetarbm_cli import documents
-from thetarbm_cli.documents import NewerFormatError
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.execution.theory import check_theory, load_theory
@@ -110,16 +109,6 @@ def test_sample_of_the_theory_is_read(tmp_path: Path, warnings: pytest.LogCaptur
         assert record.model_dump()["checks"] == content_of(sample)["checks"]
 
 
-def test_sample_that_was_saved_again_has_a_checksum(tmp_path: Path) -> None:
-    run = put(SAMPLES / "run-v1-without-checksum.json", tmp_path)
-    runs = RunStore(tmp_path)
-    record = runs.load(run)
-    assert record is not None
-    runs.save(record)
-    assert "checksum" in json.loads(runs.record_path(run).read_text())
-    assert runs.load(run) == record
-
-
 # -- older formats -------------------------------------------------------------------------------------------
 
 
@@ -152,10 +141,8 @@ def newer(trained: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("command", "code"),
     [
-        (["train", "--model", "rbm", "--profile", "tiny"], 1),
         (["train", "--model", "rbm", "--profile", "tiny", "--force"], 1),
         (["evaluate", "rbm"], 1),
-        (["features", "rbm", "--out", "features.npz"], 1),
         (["show", "rbm"], 1),
         (["run", "--suite", "suite.yaml", "--profile", "tiny"], 1),
         (["status", "--suite", "suite.yaml", "--profile", "tiny"], 3),
@@ -183,16 +170,6 @@ def test_newer_record_is_named_and_left_as_it_is(
     after.pop("run.lock", None)
     before.pop("run.lock", None)
     assert after == before
-
-
-def test_newer_record_is_never_overwritten(newer: Path, trained: Path) -> None:
-    run = run_of(newer, "rbm")
-    record = RunStore(trained).load(run)
-    assert record is not None
-    before = RunStore(newer).record_path(run).read_bytes()
-    with pytest.raises(NewerFormatError, match=run):
-        RunStore(newer).save(record)
-    assert RunStore(newer).record_path(run).read_bytes() == before
 
 
 def test_newer_checks_of_the_theory_are_left_as_they_are(tmp_path: Path, warnings: pytest.LogCaptureFixture) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
@@ -139,14 +138,3 @@ class Stage:
             elif path.is_file() and path.suffix != ".lock":
                 found[name] = path.read_bytes()
         return found
-
-
-def cpu_seconds(process: subprocess.Popen[str]) -> float:
-    """What a process and its children have computed so far: a clock that other work on the machine does not turn."""
-    total = 0.0
-    with contextlib.suppress(psutil.Error):
-        first = psutil.Process(process.pid)
-        for each in (first, *first.children(recursive=True)):
-            times = each.cpu_times()
-            total += times.user + times.system
-    return total

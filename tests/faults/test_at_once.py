@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import collections
-import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
 from tests.experiments.runs import call, finish
-from tests.faults.scenes import SUITE, TINY, Stage
+from tests.faults.scenes import TINY, Stage
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.schema import Theory
 
 RUN = ("run", *TINY)
-
-
-@pytest.fixture
-def start(small_data: Path, tmp_path: Path) -> Path:
-    """A folder in which nothing has been done yet, with a suite of two runs."""
-    folder = tmp_path / "start"
-    shutil.copytree(small_data, folder / "data")
-    (folder / "suite.yaml").write_text(SUITE.replace("[0.3, 0.1]", "[0.3]"), encoding="utf-8")
-    return folder
 
 
 def test_three_processes_do_each_run_of_a_suite_once_though_a_fourth_was_killed_with_a_lock(

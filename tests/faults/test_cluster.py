@@ -11,16 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from distributed import LocalCluster
 
-from tests.experiments.runs import call, context_of, finish
+from tests.experiments.runs import call, finish
 from tests.faults.scenes import SUITE, TINY, Stage
-from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution import dask as dask_module
-from thetarbm_cli.experiments.execution.dask import DaskExecutor
-from thetarbm_cli.experiments.execution.plan import make_plan
 from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
 
 RUN = ("run", *TINY)
 # Imported by each Python that is started with its folder on the path: thetarbm is not there, or is an older one.
@@ -34,22 +29,6 @@ def start(small_data: Path, tmp_path: Path) -> Path:
     shutil.copytree(small_data, folder / "data")
     (folder / "suite.yaml").write_text(SUITE, encoding="utf-8")
     return folder
-
-
-def test_a_cluster_of_another_version_is_refused_before_the_first_job(
-    start: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    context = context_of(start / "data", start / "results")
-    jobs = make_plan(context, load_suite(start / "suite.yaml").cells("tiny"), seeds=1)
-    monkeypatch.setattr(dask_module, "__version__", "9.9")
-    with LocalCluster(
-        n_workers=1, processes=False, host="127.0.0.1", protocol="tcp", dashboard_address="127.0.0.1:0"
-    ) as running:
-        executor = DaskExecutor(running.scheduler_address)
-        with pytest.raises(ThetaRBMError, match=r"scheduler .*9\.9"):
-            list(executor(context, jobs, False))
-    assert RunStore(start / "results").identifiers() == []
-    assert list((start / "results").rglob(".*")) == []
 
 
 def test_a_scheduler_that_does_not_answer_is_told_and_the_suite_is_made_without_it(
@@ -150,30 +129,3 @@ def test_who_has_not_this_package_is_named(who: str, first: str, found: str, sta
         outcome = finish(stage.spawn((*RUN, "--executor", "dask", "--scheduler", address), network=True))
     outcome.assert_refused(f"the {who}", found, "install the same on both", code=1)
     assert RunStore(stage.folder / "results").identifiers() == []
-
-
-@pytest.mark.slow
-def test_an_older_worker_that_comes_late_refuses_and_a_newer_one_goes_on(
-    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    alone, stage = (Stage.set_up(start, tmp_path / name) for name in ("alone", "stage"))
-    with parts_in(tmp_path / "parts") as parts:
-        address = parts.scheduler()
-        command = (*RUN, "--executor", "dask", "--scheduler", address)
-        client = stage.spawn(command, network=True)
-        while "has no workers yet" not in client.stderr.readline():
-            assert client.poll() is None
-        parts.worker(address, OLDER_PACKAGE)
-        outcome = finish(client)
-        assert outcome.code == 1
-        assert "a worker has thetarbm 0.0.1" in outcome.err
-        assert "Traceback" not in outcome.err
-        assert RunStore(stage.folder / "results").identifiers() == []
-        parts.processes[-1].kill()
-        parts.worker(address)
-        again = finish(stage.spawn(command, network=True))
-    assert again.code == 0
-    monkeypatch.chdir(alone.folder)
-    assert call(alone.folder / "data", alone.folder / "results", *RUN).code == 0
-    assert stage.contents() == alone.contents()
-    assert stage.temporary_files() == []

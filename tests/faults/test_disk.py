@@ -2,15 +2,11 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.experiments.runs import Outcome, call, files_in
@@ -48,19 +44,10 @@ NO_ROOM = "No space left on device"
 
 
 @pytest.fixture(autouse=True)
-def checkpoint_after_every_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+def smallest_suite(monkeypatch: pytest.MonkeyPatch, start: Path) -> None:
+    """One run, with a checkpoint after every epoch."""
     monkeypatch.setattr(checkpoints, "SHARE", 1e9)
-
-
-@pytest.fixture
-def start(small_data: Path, tmp_path: Path) -> Path:
-    """A folder in which nothing has been done yet."""
-    folder = tmp_path / "start"
-    shutil.copytree(small_data, folder / "data")
-    write_suite(folder, SUITE)
-    generator = np.random.default_rng(0)
-    np.savez(folder / "own.npz", images=generator.random((102, 5, 5), np.float32), labels=np.arange(102) % 3)
-    return folder
+    write_suite(start, SUITE)
 
 
 @pytest.fixture
@@ -198,66 +185,3 @@ def test_the_folder_for_temporary_files_is_not_needed(
     monkeypatch.setattr(tempfile, "tempdir", str(start / "not there"))
     for command in (COMMANDS["prepare-data"][0], TRAIN, ("evaluate", "--all"), RUN, TABLES):
         assert act(start, *command).code == 0
-
-
-# The same on real file systems. In a name space of mounts of its own: whoever is not root becomes root there.
-MOUNTED = """
-set -e
-mount -t tmpfs -o size=2m none small
-mount -t tmpfs none other
-cp -r data other/data
-mount -o remount,ro other
-"$@"
-"""
-
-
-@pytest.mark.slow
-def test_on_real_file_systems(start: Path, tmp_path: Path) -> None:
-    for name in ("small", "other"):
-        (start / name).mkdir()
-    script = [sys.executable, "-c", ON_REAL_FILE_SYSTEMS]
-    done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", MOUNTED, "sh", *script],
-        cwd=start,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-ON_REAL_FILE_SYSTEMS = """
-import subprocess, sys
-from pathlib import Path
-
-def call(*arguments, results="small", data="other/data"):
-    command = [sys.executable, "-m", "thetarbm_cli", "--data-dir", data, "--results", results, *arguments]
-    return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-
-def parts():
-    return [str(path) for path in Path("small").rglob(".*.part")]
-
-train = ["train", "--model", "rbm", "--profile", "tiny"]
-ballast = Path("small/ballast")
-# Without a buffer, which would be written once more when the file is closed.
-with ballast.open("wb", buffering=0) as stream:
-    try:
-        while True:
-            stream.write(bytes(1024))
-    except OSError:
-        pass
-full = call(*train)
-assert full.returncode == 1, full
-assert full.stderr.splitlines()[-1].startswith("error: cannot "), full
-assert full.stderr.splitlines()[-1].endswith("No space left on device"), full
-assert parts() == []
-ballast.unlink()
-assert call(*train).returncode == 0
-assert call("evaluate", "--all").returncode == 0
-read_only = call(*train, "--hidden", "5", results="other/results")
-assert read_only.returncode == 1, read_only
-assert read_only.stderr.splitlines()[-1].endswith("Read-only file system"), read_only
-read_only = call("prepare-data", "--source", "own.npz")
-assert read_only.returncode == 1, read_only
-assert read_only.stderr.splitlines()[-1].endswith("Read-only file system"), read_only
-"""

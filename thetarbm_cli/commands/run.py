@@ -156,7 +156,7 @@ def make_executor(jobs: int, executor: str, scheduler: str | None, no_shared_fol
         return LocalExecutor(jobs)
     from thetarbm_cli.experiments.execution.dask import DaskExecutor
 
-    return DaskExecutor(scheduler, workers=jobs, shared=False if no_shared_folder else None)
+    return DaskExecutor(scheduler, workers=jobs, shared=not no_shared_folder)
 
 
 def _print_due(session: Session, output: Run, as_json: bool) -> int:

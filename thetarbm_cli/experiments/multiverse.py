@@ -239,13 +239,9 @@ def noted_universes(results: Path, readings: Readings) -> list[Universe] | None:
     return found
 
 
-def _readable(path: Path) -> Path:
-    """A packed file of the results folder or, if that has none, of the installed package."""
-    return path if path.exists() else shipped_packs() / path.name
-
-
 def _noted(results: Path) -> dict[str, Any]:
-    path = _readable(universes_path(results))
+    own = universes_path(results)
+    path = own if own.exists() else shipped_packs() / own.name
     try:
         content = documents.read(path)
         documents.check_format(content, FORMAT)

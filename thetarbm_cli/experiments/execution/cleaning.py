@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
+from thetarbm_cli.experiments.runs.record import SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Suite
@@ -25,8 +25,13 @@ def stale_runs(context: RunContext, suite: Suite, identity: SuitePart) -> list[R
     for record in context.store.load_all():
         if record.suite != identity or record.run not in own:
             continue
-        reason = _why_stale(record, any(cell.fits(record, any_source=True) for cell in cells))
-        if reason and not context.store.is_held(record.run):
+        if record.algorithm != ALGORITHM:
+            reason = f"made by version {record.algorithm} of the algorithm, this is {ALGORITHM}"
+        elif not any(cell.fits(record, any_source=True) for cell in cells):
+            reason = f"made for {', '.join(record.cells)} with settings that the suite no longer has"
+        else:
+            continue
+        if not context.store.is_held(record.run):
             found.append(_removal(record.run, context.store.path(record.run), reason))
     return found
 
@@ -59,11 +64,3 @@ def _removal(run: str, path: Path, reason: str) -> Removal:
     files = path.rglob("*") if path.is_dir() else [path]
     size = sum(file.stat().st_size for file in files if file.is_file())
     return Removal(run=run, path=str(path), reason=reason, bytes=size)
-
-
-def _why_stale(record: RunRecord, wanted: bool) -> str:
-    if record.algorithm != ALGORITHM:
-        return f"made by version {record.algorithm} of the algorithm, this is {ALGORITHM}"
-    if not wanted:
-        return f"made for {', '.join(record.cells)} with settings that the suite no longer has"
-    return ""

@@ -115,12 +115,12 @@ class DaskExecutor:
     ----------
     scheduler : address of the scheduler; None starts a local cluster on the loopback device
     workers : processes of the local cluster
-    shared : whether workers write into the client's results folder; None lets them look
+    shared : whether workers that see the client's results folder write into it
     """
 
     scheduler: str | None = None
     workers: int = 1
-    shared: bool | None = None
+    shared: bool = True
 
     def __call__(
         self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = nobody_asks
@@ -129,7 +129,11 @@ class DaskExecutor:
         if not runs:
             return
         by_name, topic = {run.name: run for run in runs}, f"thetarbm-{uuid.uuid4().hex}"
-        with _connected(self.scheduler, self.workers) as client, _token(context, self.shared) as token:
+        token_path = context.store.folder.absolute() / "seen"
+        with (
+            _connected(self.scheduler, self.workers) as client,
+            storage.temporary_beside(token_path) if self.shared else contextlib.nullcontext() as token,
+        ):
             _check_versions(client)
             client.subscribe_topic(topic, lambda event: on_report(by_name[event[1][0]], *event[1][1:]))
             worker = WorkerContext(
@@ -272,13 +276,3 @@ def _check_versions(client: Any) -> None:
         if version != __version__:
             found = f"thetarbm {version}" if version else "no thetarbm"
             raise ThetaRBMError(f"{context} has {found}, the client {__version__}; install the same on both")
-
-
-@contextlib.contextmanager
-def _token(context: RunContext, shared: bool | None) -> Iterator[Path | None]:
-    """A file in the results folder by which workers find out whether they see it."""
-    if shared is False:
-        yield None
-        return
-    with storage.temporary_beside(context.store.folder.absolute() / "seen") as token:
-        yield token

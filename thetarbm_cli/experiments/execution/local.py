@@ -8,14 +8,10 @@ import os
 import signal
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import Any, Protocol, TypeVar
 
 from thetarbm_cli import followup
@@ -26,7 +22,6 @@ from thetarbm_cli.experiments.execution.job import (
     longest_first,
     record_failure,
     run_job,
-    tell_nobody,
     training_of,
 )
 from thetarbm_cli.experiments.execution.plan import PlannedRun
@@ -35,13 +30,8 @@ from thetarbm_cli.experiments.runs.store import RunContext
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-# Seconds between two looks at what the processes report, and between two reports of a process on the same step.
+# Seconds between two reports of a process on the same step.
 REPORT_SECONDS = 0.2
-
-STARTING = "starting"
-
-# Takes what the job that is being done in this process reports.
-_listener: ContextVar[Report] = ContextVar("listener", default=tell_nobody)
 
 LOST_PROCESS = "its process ended without a word, as when memory runs out; fewer jobs at once need less"
 
@@ -54,7 +44,7 @@ class LostProcessError(ThetaRBMError):
 
 
 def outcomes(
-    function: Callable[[Task], Result],
+    function: Callable[[Task, Report], Result],
     jobs: Sequence[Task],
     processes: int,
     goes_on: Callable[[Result | Exception], bool] = lambda result: not isinstance(result, Exception),
@@ -69,13 +59,15 @@ def outcomes(
 
     Parameters
     ----------
+    function : callable
+        Does a job; it is also given what takes its progress: the step, and how much of it is done of how much.
     goes_on : callable
         Whether others are still to be started after this result. Those that have started are finished in any case.
     shared : callable
         What jobs have in common that one makes for the others: they are not done at the same time as long as there are
         others to do.
     on_report : callable
-        Told what a job says of its progress by `report`.
+        Told what a job says of its progress.
     """
     if processes == 1 or len(jobs) == 1:
         for job in jobs:
@@ -84,153 +76,119 @@ def outcomes(
             if not goes_on(result):
                 return
         return
-    before = set(multiprocessing.active_children())
-    workers = WorkerPool(min(processes, len(jobs)))
+    waiting = list(jobs)
+    idle = [Worker(function) for _ in range(min(processes, len(jobs)))]
+    busy: dict[Connection, tuple[Worker, Task]] = {}
+    finished: list[tuple[Task, Result | Exception]] = []
     try:
-        yield from _side_by_side(workers, function, deque(jobs), goes_on, shared, on_report)
+        while True:
+            while waiting and idle:
+                being_made = {shared(job) for _, job in busy.values()}
+                job = next((job for job in waiting if shared(job) not in being_made), waiting[0])
+                waiting.remove(job)
+                worker = idle.pop()
+                if not worker.start(job):
+                    worker.end()
+                    worker = Worker(function)
+                    worker.start(job)
+                busy[worker.pipe] = worker, job
+                on_report(job, "starting", 0, 0)
+            # Only now: whoever asks may take long until they ask again, and nobody is to be idle meanwhile.
+            yield from finished
+            if not busy:
+                return
+            finished = []
+            while not finished:
+                for pipe in wait(list(busy)):
+                    worker, job = busy[pipe]  # type: ignore[index]  # what it was given
+                    message = worker.receive()
+                    if isinstance(message, tuple):
+                        on_report(job, *message)
+                        continue
+                    del busy[worker.pipe]
+                    if message is None:
+                        worker.end()
+                    idle.append(worker if message else Worker(function))
+                    finished.append((job, message.result if message else LostProcessError()))
+            if not all(goes_on(result) for _, result in finished):
+                waiting.clear()
     except BaseException:
         # The jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing.
-        for process in set(multiprocessing.active_children()) - before:
-            process.terminate()
+        for worker, _ in busy.values():
+            worker.process.terminate()
         raise
     finally:
-        workers.shutdown()
+        for worker in (*idle, *(worker for worker, _ in busy.values())):
+            worker.end()
 
 
-class WorkerPool:
-    """Processes, each in a pool of its own: one that dies breaks its pool, and with it no other's job."""
+@dataclass(frozen=True)
+class Finished:
+    """The result of a job, or the exception that it ended with."""
 
-    def __init__(self, processes: int) -> None:
-        self.idle = [Worker() for _ in range(processes)]
-        self.busy: dict[Future[Any], Worker] = {}
-
-    def start(self, function: Callable[[Task], Result], job: Task) -> Future[Result]:
-        """Give a job to an idle process, or to a new one if it has died meanwhile."""
-        worker = self.idle.pop()
-        try:
-            future = worker.pool.submit(function, job)
-        except BrokenProcessPool:
-            worker.shutdown()
-            worker = Worker()
-            future = worker.pool.submit(function, job)
-        self.busy[future] = worker
-        return future
-
-    def result(self, future: Future[Result]) -> Result | Exception:
-        """What a finished job gave; its process is idle again, or replaced if it died."""
-        worker = self.busy.pop(future)
-        worker.reports()
-        try:
-            result: Result | Exception = future.result()
-        except BrokenProcessPool:
-            worker.shutdown()
-            worker, result = Worker(), LostProcessError()
-        except Exception as error:  # noqa: BLE001  it is the caller's to judge
-            result = error
-        self.idle.append(worker)
-        return result
-
-    def shutdown(self) -> None:
-        """End all processes."""
-        for worker in [*self.idle, *self.busy.values()]:
-            worker.shutdown()
+    result: Any
 
 
 class Worker:
-    """A process, which starts with its first job, and what it reports: a pipe of its own, that no other can block."""
+    """A process that does one job after the other; a pipe of its own, that no other can block, has all it says."""
 
-    def __init__(self) -> None:
+    def __init__(self, function: Callable[[Any, Report], Any]) -> None:
         context = multiprocessing.get_context("spawn")
-        self.receiver, self.sender = context.Pipe(duplex=False)
-        self.pool = ProcessPoolExecutor(
-            1, mp_context=context, initializer=_settle, initargs=(followup.call_options(), self.sender)
-        )
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_work, args=(function, theirs, followup.call_options()))
+        self.process.start()
+        theirs.close()
 
-    def reports(self) -> list[tuple[str, int, int]]:
-        """Take what has come since the last look."""
-        found = []
-        # A process that died in the middle of a report is told by its job.
-        with contextlib.suppress(EOFError, OSError):
-            while self.receiver.poll():
-                found.append(self.receiver.recv())
-        return found
+    def start(self, job: object) -> bool:
+        """Give it a job; whether it is alive to take it."""
+        try:
+            self.pipe.send(job)
+        except OSError:
+            return False
+        return True
 
-    def shutdown(self) -> None:
-        """End the process."""
-        self.pool.shutdown(cancel_futures=True)
-        self.receiver.close()
-        self.sender.close()
+    def receive(self) -> tuple[str, int, int] | Finished | None:
+        """Take a report, or the end of its job; None if it died."""
+        try:
+            message: tuple[str, int, int] | Finished = self.pipe.recv()
+        except (EOFError, OSError):
+            return None
+        return message
 
-
-def _side_by_side(
-    workers: WorkerPool,
-    function: Callable[[Task], Result],
-    waiting: deque[Task],
-    goes_on: Callable[[Result | Exception], bool],
-    shared: Callable[[Task], object],
-    on_report: Callable[[Task, str, int, int], None],
-) -> Iterator[tuple[Task, Result | Exception]]:
-    running: dict[Future[Result], Task] = {}
-    finished: list[tuple[Task, Result | Exception]] = []
-    while True:
-        while waiting and workers.idle:
-            being_made = {shared(job) for job in running.values()}
-            job = next((job for job in waiting if shared(job) not in being_made), waiting[0])
-            waiting.remove(job)
-            running[workers.start(function, job)] = job
-            on_report(job, STARTING, 0, 0)
-        # Only now: whoever asks may take long until they ask again, and nobody is to be idle meanwhile.
-        yield from finished
-        if not running:
-            return
-        done: set[Future[Result]] = set()
-        while not done:
-            done, _ = wait(running, timeout=REPORT_SECONDS, return_when=FIRST_COMPLETED)
-            for future, worker in workers.busy.items():
-                for report in worker.reports():
-                    on_report(running[future], *report)
-        finished = []
-        for future in done:
-            result = workers.result(future)
-            finished.append((running.pop(future), result))
-        if not all(goes_on(result) for _, result in finished):
-            waiting.clear()
+    def end(self) -> None:
+        """Let the process end, which has no job or was terminated."""
+        self.pipe.close()
+        self.process.join()
 
 
-def _attempt(function: Callable[[Task], Result], job: Task, listener: Report) -> Result | Exception:
-    token = _listener.set(listener)
-    try:
-        return function(job)
-    except Exception as error:  # noqa: BLE001  it is the caller's to judge
-        return error
-    finally:
-        _listener.reset(token)
-
-
-def report(step: str, done: int, total: int) -> None:
-    """Tell whoever gave out the job that is done in this process how far it is."""
-    _listener.get()(step, done, total)
-
-
-def _settle(options: followup.CallOptions, sender: Connection) -> None:
-    """Let the parent decide when a process ends: Ctrl-C is told by it, and who lost it leaves."""
+def _work(function: Callable[[Any, Report], Any], pipe: Connection, options: followup.CallOptions) -> None:
+    """Do jobs until there are no more; the parent decides when: Ctrl-C is told by it, and who lost it leaves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     followup.repeat(options)
+    parent = multiprocessing.parent_process()
+
+    def leave_with_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
 
     def send(*words: str | int) -> None:
         # Who has nobody to report to is about to leave, and must not fail before.
         with contextlib.suppress(OSError):
-            sender.send(words)
+            pipe.send(words)
 
-    _listener.set(seldom(send))
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    threading.Thread(target=leave_with_parent, daemon=True).start()
+    report = seldom(send)
+    with contextlib.suppress(EOFError):
+        while True:
+            pipe.send(Finished(_attempt(function, pipe.recv(), report)))
 
-        def leave_with_parent() -> None:
-            parent.join()
-            os._exit(1)
 
-        threading.Thread(target=leave_with_parent, daemon=True).start()
+def _attempt(function: Callable[[Task, Report], Result], job: Task, report: Report) -> Result | Exception:
+    try:
+        return function(job, report)
+    except Exception as error:  # noqa: BLE001  it is the caller's to judge
+        return error
 
 
 def seldom(send: Report) -> Report:
@@ -281,7 +239,7 @@ class LocalExecutor:
 
         ordered = longest_first(runs) if self.processes > 1 else runs
         for run, result in outcomes(
-            partial(run_job, context, report=report), ordered, self.processes, goes_on, training_of, on_report
+            partial(run_job, context), ordered, self.processes, goes_on, training_of, on_report
         ):
             yield run, result if isinstance(result, Outcome) else failed(context, run, result)
 

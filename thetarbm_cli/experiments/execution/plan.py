@@ -13,11 +13,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from thetarbm_cli import documents
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.execution import theory
 from thetarbm_cli.experiments.runs.images import prepared_checksums
-from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
+from thetarbm_cli.experiments.runs.record import FORMAT, RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, DataSettings, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Cell, Suite, Theory
@@ -180,7 +181,7 @@ class RecordedRuns:
             if record.state == "failed" or record.error:
                 return name, "failed", f"failed before: {record.error}"
             return name, "missing", "trained, not measured yet"
-        newer = None if name is None else store.newer_format(name)
+        newer = None if name is None else documents.newer_format(store.record_path(name), FORMAT)
         if newer is not None:
             return name, "stale", f"its record is of format {newer}, from a newer thetarbm"
         if name is not None and store.checkpoint_path(name).is_file():

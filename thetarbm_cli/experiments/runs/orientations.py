@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import platform
-from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,6 @@ FOLDER = "orientations"
 VERSION = 1
 # What the folder may hold; beyond it, the sets that were not used for longest go.
 MOST_BYTES = 256 << 20
-# Sets that a process holds: enough for one run's measures, also where nothing can be written.
-MOST_HELD = 16
 _DIGEST = hashlib.sha256().digest_size
 
 logger = logging.getLogger("thetarbm")
@@ -81,10 +78,6 @@ class OrientationCache:
     def load(self, key: str, like: NDArray[Any]) -> NDArray[Any] | None:
         """Read a set; None if there is none that is whole."""
         path = self.folder / key
-        held = _held.get(str(path))
-        if held is not None:
-            _held.move_to_end(str(path))
-            return held
         try:
             with storage.open_plain(path) as stream:
                 content = stream.read(_DIGEST + like.nbytes + 1)
@@ -96,24 +89,16 @@ class OrientationCache:
         # Those that are used stay longest.
         with suppress(OSError):
             os.utime(path)
-        return self._hold(path, np.frombuffer(content, like.dtype, offset=_DIGEST).reshape(like.shape))
+        return np.frombuffer(content, like.dtype, offset=_DIGEST).reshape(like.shape)
 
     def save(self, key: str, orientations: NDArray[Any]) -> None:
         """Keep a set, if the folder can be written."""
         content = orientations.tobytes()
-        self._hold(self.folder / key, orientations)
         try:
             storage.write_bytes(self.folder / key, _digest(key, content) + content)
             self._forget()
         except (OSError, StorageError) as error:
             logger.debug("orientations are not kept: %s", error)
-
-    def _hold(self, path: Path, orientations: NDArray[Any]) -> NDArray[Any]:
-        """Hold a set in this process, and no more than a few."""
-        _held[str(path)] = orientations
-        while len(_held) > MOST_HELD:
-            _held.popitem(last=False)
-        return orientations
 
     def _forget(self) -> None:
         """Remove what was not used for longest until the rest is small enough."""
@@ -124,10 +109,6 @@ class OrientationCache:
                 break
             path.unlink(missing_ok=True)
             size -= status.st_size
-
-
-# The sets that this process has used last, by their file.
-_held: OrderedDict[str, NDArray[Any]] = OrderedDict()
 
 
 class OrientationSet:
@@ -144,19 +125,17 @@ class OrientationSet:
         key: str,
         chunk: int | None,
     ) -> None:
-        self.estimator, self.chunk = estimator, chunk
-        self._cache, self._key = cache, key
+        self._estimator, self._chunk, self._cache, self._key = estimator, chunk, cache, key
         known = cache.load(key, room)
-        self.is_known = known is not None
         self._indices = room if known is None else known
-        self._left = 0 if self.is_known else room.size
+        self._left = room.size if known is None else 0
 
     def __call__(self, images: Images, first: int = 0, copy: int = 0) -> Orientations:
         """Give the orientations of one copy of the images from `first` on; each may be asked for once."""
         rows = slice(first, first + len(images))
-        if self.is_known:
+        if not self._left:
             return self._indices[copy, rows].astype(np.int64)
-        found = self.estimator(images)
+        found = self._estimator(images)
         self._indices[copy, rows] = found
         self._left -= len(found)
         if not self._left:
@@ -165,7 +144,7 @@ class OrientationSet:
 
     def all_of(self, images: Images) -> Orientations:
         """Give the orientations of all images as they are."""
-        step = self.chunk or len(images)
+        step = self._chunk or len(images)
         return np.concatenate([self(images[first : first + step], first) for first in range(0, len(images), step)])
 
 

@@ -26,7 +26,7 @@ from pydantic_core import from_json
 
 from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.record import FORMAT, Measurement, RunRecord, validated
+from thetarbm_cli.experiments.runs.record import FORMAT, Measurement, MetricsPart, RunRecord, joined, validated
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunStore
@@ -63,6 +63,32 @@ class StoredRun(BaseModel):
     def slim(self) -> StoredRun:
         """Give the run without values per unit and confusion matrices."""
         return validated(StoredRun, _slim(self.document()))
+
+    def metrics(self) -> MetricsPart:
+        """Give all that was measured, the record's own numbers first."""
+        metrics = self.record.metrics or MetricsPart()
+        for later in self.measurements:
+            metrics = joined(metrics, later.metrics)
+        return metrics
+
+    def with_measures_of(self, other: StoredRun) -> StoredRun:
+        """Add what only another copy of the run has, if it was measured on a training with the same weights."""
+        record, known = other.record, self.metrics()
+        if record.weights_sha256 != self.record.weights_sha256 or record.metrics is None:
+            return self
+        own = Measurement(
+            metrics=record.metrics,
+            weights=record.measured_with or record.weights,
+            seconds=record.timings.get("evaluate_seconds", 0.0),
+        )
+        added = []
+        for measurement in (own, *other.measurements):
+            together = joined(known, measurement.metrics)
+            # What one copy has in full and another slim is the same measurement.
+            if _slim(together.model_dump()) != _slim(known.model_dump()):
+                added.append(measurement)
+                known = together
+        return self.model_copy(update={"measurements": [*self.measurements, *added]}) if added else self
 
 
 def _slim(value: Any) -> Any:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
@@ -28,7 +27,7 @@ from pydantic import (
 )
 
 from thetarbm_cli import documents
-from thetarbm_cli.experiments.runs.settings import RunSettings, as_recorded
+from thetarbm_cli.experiments.runs.settings import RunSettings
 from thetarbm_cli.outcomes import DEFAULT, ERROR, NOT_ALIGNED
 from thetarbm_cli.outputs import Check, Checksum, Count, Gamma, GridSearch, Percent, Seconds
 
@@ -331,7 +330,7 @@ class RunRecord(BaseModel):
     run: str
     state: Literal["done", "failed"]
     error: str | None = None
-    settings: Annotated[RunSettings, BeforeValidator(as_recorded)]
+    settings: RunSettings
     parameters: dict[str, Any]
     seed: int
     seeds: dict[str, Any]

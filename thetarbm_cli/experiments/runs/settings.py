@@ -76,71 +76,57 @@ def shipped_profiles() -> dict[str, Profile]:
 # Raise by hand whenever the same settings would give other numbers: every older run is then stale.
 ALGORITHM = 1
 
-# What an id is hashed against, what records leave out, and what they do not say if they are older than a setting: the
-# defaults of the day when it was frozen. Hashed against the defaults of the code, every recorded run would have another
-# id as soon as one of them changes. So a default may change in its signature and its field; a new setting is added here
-# with the value that gives what was done before there was one.
+# What the parameters of a model are hashed against, what records leave out, and what they do not say if they are older
+# than a setting: the defaults of the day when it was frozen. Hashed against the defaults of the code, every recorded
+# run would have another id as soon as one of them changes. So a default may change in its signature; a new setting is
+# added here with the value that gives what was done before there was one. The defaults of all other settings, below,
+# are hashed against as they are: they never change.
 BASELINE: dict[str, Any] = {
-    "data": {
-        "train_on": "mnist-rot",
-        "source": "generated",
-        "seed": 0,
-        "train": None,
-        "valid": None,
-        "test": None,
-        "gamma": None,
-        "protocol": "paper",
-    },
-    "perturbation": {"draws": "two", "overflow": "modulo"},
-    "svm": {"C": 10.0, "gamma": 0.02, "scaled": False},
-    "features": "probabilities",
-    "parameters": {
-        "align": True,
-        "angles": "circle",
-        "batch_size": 100,
-        "contrast": 0.0,
-        "drop_last": False,
-        "epochs": 30,
-        "field": 8,
-        "fields": 40_000,
-        "floor": 0.0,
-        "gibbs_steps": 1,
-        "hidden": 500,
-        "hypotheses": 1.0,
-        "initial": "rotated",
-        "initial_bias": "half",
-        "initial_momentum": None,
-        "initial_scale": 0.01,
-        "learning_rate": 0.01,
-        "momentum": 0.9,
-        "momentum_epochs": 0,
-        "orientation_binning": "shared",
-        "orientation_border": "repeated",
-        "orientation_operator": "gaussian",
-        "orientation_scale": 2.0,
-        "orientation_smoothing": 0.0,
-        "orientation_weighting": "squared",
-        "pooling": 4,
-        "pooling_width": 0.0,
-        "power": 1.0,
-        "rate_decay": 0.0,
-        "rotation": "bilinear",
-        "rotations": 9,
-        "sparsity": 0.3,
-        "sparsity_form": "bias",
-        "sparsity_slope": "pooled",
-        "sparsity_weight": 0.3,
-        "standardise": None,
-        "stride": 2,
-        "tensor": "tied",
-        "turn": "back",
-        "unit_length": False,
-        "variance": "fixed",
-        "visible": "gaussian",
-        "visible_sampling": "mean",
-        "weight_decay": 0.0,
-        "whiten": False,
-    },
+    "align": True,
+    "angles": "circle",
+    "batch_size": 100,
+    "contrast": 0.0,
+    "drop_last": False,
+    "epochs": 30,
+    "field": 8,
+    "fields": 40_000,
+    "floor": 0.0,
+    "gibbs_steps": 1,
+    "hidden": 500,
+    "hypotheses": 1.0,
+    "initial": "rotated",
+    "initial_bias": "half",
+    "initial_momentum": None,
+    "initial_scale": 0.01,
+    "learning_rate": 0.01,
+    "momentum": 0.9,
+    "momentum_epochs": 0,
+    "orientation_binning": "shared",
+    "orientation_border": "repeated",
+    "orientation_operator": "gaussian",
+    "orientation_scale": 2.0,
+    "orientation_smoothing": 0.0,
+    "orientation_weighting": "squared",
+    "pooling": 4,
+    "pooling_width": 0.0,
+    "power": 1.0,
+    "rate_decay": 0.0,
+    "rotation": "bilinear",
+    "rotations": 9,
+    "sparsity": 0.3,
+    "sparsity_form": "bias",
+    "sparsity_slope": "pooled",
+    "sparsity_weight": 0.3,
+    "standardise": None,
+    "stride": 2,
+    "tensor": "tied",
+    "turn": "back",
+    "unit_length": False,
+    "variance": "fixed",
+    "visible": "gaussian",
+    "visible_sampling": "mean",
+    "weight_decay": 0.0,
+    "whiten": False,
 }
 # Defaults of a model's signature that are no longer the baseline's, by model, for those who read records without
 # models; a test compares them with the signatures.
@@ -242,7 +228,7 @@ class RunSettings(BaseModel):
     def differing_parameters(self) -> dict[str, Any]:
         """The parameters that differ from the defaults of today, found without the model."""
         changed = changed_defaults(self.model)
-        given = {**{name: BASELINE["parameters"][name] for name in changed}, **self.parameters}
+        given = {**{name: BASELINE[name] for name in changed}, **self.parameters}
         return differing(given, changed)
 
     def by_name(self, *, exclude_defaults: bool = False) -> dict[str, Any]:
@@ -257,15 +243,14 @@ class RunSettings(BaseModel):
 
         Where the images come from is left out: the checksums of the data say what they are.
         """
-        images = self.data.model_dump(exclude={"train_on", "source", "seed"})
-        wrong = None if self.perturbation is None else self.perturbation.model_dump()
-        measured = {"features": self.features, "svm": differing(self.svm.model_dump(), BASELINE["svm"])}
+        svm = self.svm.model_dump(exclude_defaults=True)
         return {
             "model": self.model,
-            "data": differing(images, BASELINE["data"]),
+            "data": self.data.model_dump(exclude={"train_on", "source", "seed"}, exclude_defaults=True),
             "parameters": differing(self.parameters, baseline_parameters(self.model)),
-            "perturbation": None if wrong is None else differing(wrong, BASELINE["perturbation"]),
-            **differing(measured, {"features": BASELINE["features"], "svm": {}}),
+            "perturbation": self.perturbation.named() if self.perturbation else None,
+            **({"svm": svm} if svm else {}),
+            **self.model_dump(include={"features"}, exclude_defaults=True),
         }
 
 
@@ -292,7 +277,7 @@ def baseline_parameters(model: str) -> dict[str, Any]:
     kind = model_class(model)
     ours = _own_parameters(cast(Hashable, kind))
     return {
-        name: BASELINE["parameters"].get(name, default) if name in ours else default
+        name: BASELINE.get(name, default) if name in ours else default
         for name, default in kind.default_settings().items()
     }
 
@@ -305,17 +290,6 @@ def _own_parameters(kind: Any) -> frozenset[str]:
         for name in kind.default_settings()
     }
     return frozenset(name for name, each in declaring.items() if each.__module__.startswith("thetarbm_cli."))
-
-
-def as_recorded(settings: Any) -> Any:
-    """Fill in the settings that a record does not say because it is older than they are."""
-    if not isinstance(settings, dict):
-        return settings
-    filled = {"data": {}, "svm": {}, "features": BASELINE["features"], **settings}
-    for section in ("data", "svm", "perturbation"):
-        if isinstance(filled.get(section), dict):
-            filled[section] = {**BASELINE[section], **filled[section]}
-    return filled
 
 
 def resolve(

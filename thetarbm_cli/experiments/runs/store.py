@@ -15,8 +15,8 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,12 +31,10 @@ from thetarbm_cli.experiments.runs.record import (
     FORMAT,
     LaterMeasures,
     Measurement,
-    MetricsPart,
     RunRecord,
     Weights,
     WeightsNote,
     WeightsPart,
-    joined,
     load_document,
 )
 from thetarbm_cli.experiments.suite_file import run_identifiers
@@ -95,11 +93,9 @@ class RunStore:
         """File of a run's last finished epoch, while it is not done."""
         return self.path(run) / "checkpoint.npz"
 
-    @contextmanager
-    def locked(self, run: str) -> Iterator[None]:
+    def locked(self, run: str) -> AbstractContextManager[None]:
         """Hold a run for this process; another that wants it waits."""
-        with storage.locked(self.path(run) / "run"):
-            yield
+        return storage.locked(self.path(run) / "run")
 
     def is_held(self, run: str) -> bool:
         """Whether a process works on a run at this moment."""
@@ -126,32 +122,41 @@ class RunStore:
         """Load a run as its files or a pack have it, later measures by themselves."""
         if self.record_path(run).exists():
             return self._load_own(run)
-        return self._load_packed(run, self._packs().get(run))
+        return self._load_packed(run, self._packs().get(run, []))
 
     def _load_own(self, run: str) -> StoredRun | None:
         record = self._read(RunRecord, self.record_path(run), run)
         return None if record is None else StoredRun(record=record, measurements=self._later(record).measurements)
 
-    def _load_packed(self, run: str, pack: Pack | None) -> StoredRun | None:
-        if pack is None:
+    def _load_packed(self, run: str, packs: Sequence[Pack]) -> StoredRun | None:
+        """Load a run from the packs that have it: the first measured record, and what only the others have."""
+        copies = []
+        for pack in packs:
+            try:
+                copies.append(pack.load(run))
+            except ValueError as error:
+                logger.warning("%s in %s is not used: %s", run, pack.path, error)
+        if not copies:
             return None
-        try:
-            found = pack.load(run)
-        except ValueError as error:
-            logger.warning("%s in %s is not used: %s", run, pack.path, error)
-            return None
+        found, *others = sorted(copies, key=lambda copy: not copy.record.is_measured)
+        for other in others:
+            found = found.with_measures_of(other)
         later = self._later(found.record).measurements
         return found.model_copy(update={"measurements": found.measurements + later}) if later else found
 
-    def _packs(self) -> dict[str, Pack]:
-        """The pack of every packed run."""
+    def _packs(self) -> dict[str, list[Pack]]:
+        """The packs of every packed run, the preferred one first."""
         folders = [self.packed, *([shipped_packs()] if self.shipped else [])]
-        return {run: pack for pack in reversed(find_packs(*folders)) for run in pack.lines}
+        packs: dict[str, list[Pack]] = {}
+        for pack in find_packs(*folders):
+            for run in pack.lines:
+                packs.setdefault(run, []).append(pack)
+        return packs
 
     def pack_of(self, run: str) -> Path | None:
         """The pack that a run's record is read from; None if it has a file of its own, or there is none."""
-        pack = None if self.record_path(run).exists() else self._packs().get(run)
-        return pack.path if pack else None
+        packs = [] if self.record_path(run).exists() else self._packs().get(run, [])
+        return packs[0].path if packs else None
 
     @staticmethod
     def _whole(found: StoredRun | None) -> RunRecord | None:
@@ -160,10 +165,7 @@ class RunStore:
             return None
         if not found.record.is_measured or not found.measurements:
             return found.record
-        metrics = found.record.metrics or MetricsPart()
-        for later in found.measurements:
-            metrics = joined(metrics, later.metrics)
-        return found.record.model_copy(update={"metrics": metrics})
+        return found.record.model_copy(update={"metrics": found.metrics()})
 
     def _read(self, kind: type[Kind], path: Path, run: str) -> Kind | None:
         """Read a document of a run; None, with a warning, if it is damaged or another run's."""
@@ -207,10 +209,6 @@ class RunStore:
         if later is None or later.recorded_weights_sha256 != record.weights_sha256:
             return LaterMeasures(run=record.run, recorded_weights_sha256=record.weights_sha256, measurements=[])
         return later
-
-    def newer_format(self, run: str) -> int | None:
-        """Format of a run's record if it is of a newer version of the program, else None."""
-        return documents.newer_format(self.record_path(run), FORMAT)
 
     def save_weights(self, run: str, arrays: dict[str, NDArray[Any]]) -> str:
         """Write weights, float32; their checksum."""
@@ -267,10 +265,6 @@ class RunStore:
     def remove_checkpoint(self, run: str) -> None:
         """Forget the checkpoint of a finished run."""
         self.checkpoint_path(run).unlink(missing_ok=True)
-
-    def remove_leftovers(self, run: str) -> None:
-        """Remove what killed processes left half written."""
-        storage.remove_leftovers(self.path(run))
 
     def own_identifiers(self) -> list[str]:
         """Names of the runs that have a record in a folder of their own, sorted."""

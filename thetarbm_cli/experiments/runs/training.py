@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,11 +92,12 @@ def train_run(
             store.remove_checkpoint(run)
         kept = stored if stored is not None and stored.is_measured and not force else None
         training = Training(context, backend, settings, seed, run, data, stored)
-        with training.locked():
+        # Another process that wants the same training waits and finds it done.
+        with storage.locked(training.path.with_suffix("")):
             made = None if force else training.adopt()
             made = made or training.train(on_epoch, record_failure=kept is None)
             # Before the record: with it a run is done, and what is not written by then never will be.
-            training.note()
+            documents.write(training.path, {"run": run})
             if kept is None:
                 store.save(made)
         if store.note_weights(kept or made, made.weights):
@@ -239,16 +239,6 @@ class Training:
         """The file that names a run with these weights."""
         return self.context.store.folder.parent / SHARED / f"{self.key}.json"
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the training for this process; another that wants the same waits and finds it done."""
-        with storage.locked(self.path.with_suffix("")):
-            yield
-
-    def note(self) -> None:
-        """Note that the run has these weights."""
-        documents.write(self.path, {"run": self.run})
-
     def find(self) -> RunRecord | None:
         """Find a run that has these weights, made by the same libraries on the same kind of machine."""
         try:
@@ -303,7 +293,7 @@ class Training:
     def train(self, on_epoch: EpochObserver | None, *, record_failure: bool) -> RunRecord:
         """Train and store the weights; the record is stored only if training fails."""
         store, settings = self.context.store, self.settings
-        store.remove_leftovers(self.run)
+        storage.remove_leftovers(store.path(self.run))
         images, _ = self.data.train()
         parameters = settings.complete_parameters
         model = build(settings.model, parameters, seed=self.seed, backend=self.backend.name)

@@ -117,7 +117,7 @@ class Cell:
         changed = changed_defaults(self.model)
         wanted = {**changed, **self.parameters}
         learns = "epochs" in record.parameters
-        found = {**BASELINE["parameters"], **record.parameters} if learns else record.parameters
+        found = {**BASELINE, **record.parameters} if learns else record.parameters
         if self.model in MODELS.own and not changed:
             # A control has no settings of learning, whatever the suite, or a record from before it lost them, says.
             wanted = {name: value for name, value in wanted.items() if name not in LEARNING}
