@@ -111,7 +111,7 @@ def test_everything_is_printed_and_written(bench: Any, clock: Any, tmp_path: Pat
     schema = json.loads((ROOT / "docs" / "schema" / "bench.schema.json").read_text(encoding="utf-8"))
     jsonschema.validate(report, schema, jsonschema.Draft202012Validator)
     by_name = {ratio["name"]: ratio for ratio in report["ratios"]}
-    assert len(by_name) == 17
+    assert len(by_name) == 19
     assert all(ratio["value"] > 0 for ratio in report["ratios"])
     assert by_name["one-seed reproduction, 2 cores"]["value"] == 15
     # 15 s are the goal for 50,000 images.
