@@ -27,7 +27,7 @@ from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.outputs import Multiverse
 from thetarbm_cli.reporting.claims import summary
 from thetarbm_cli.reporting.frame import collect
-from thetarbm_cli.reporting.multiverse import TextTable, analyse, find_universes, share_text
+from thetarbm_cli.reporting.multiverse import TextTable, analyse, claim_shares, find_universes, share_text
 from thetarbm_cli.reporting.multiverse import summary as about_universes
 from thetarbm_cli.reporting.multiverse import tables as universe_tables
 from thetarbm_cli.reporting.render import outdated, to_markdown
@@ -83,7 +83,7 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
                 return f"No records yet: `thetarbm run {name}` makes them."
             return to_markdown(built[name]).replace("## ", "### ", 1).rstrip("\n")
         if kind == "verdicts":
-            shares = {each.claim: share_text(each) for each in over_universes("tables")[0].claims}
+            shares = {claim: share_text(each) for claim, each in claim_shares(suite, results).items()}
             return summary(report.verdicts[0][1], shares)
         if kind == "multiverse":
             output, tables = over_universes(name.partition("-")[0])

@@ -381,6 +381,13 @@ def find_universes(
     return analysis if analysis.recorded else None
 
 
+def claim_shares(suite: Suite, results: Path) -> dict[str, ClaimShare]:
+    """In how many universes of the designs on the paper's data each claim holds, by the claim's name."""
+    # A claim of several designs has the share of the last one, which varies most.
+    found = (find_universes(suite, results, of) for of in ("mnist", "perturbation", "tables"))
+    return {each.claim: each for analysis in found if analysis is not None for each in analysis.claims()}
+
+
 def wilson(holds: int, of: int) -> tuple[float, float]:
     """The Wilson interval of 95 % for a share."""
     from scipy.special import ndtri

@@ -18,11 +18,11 @@ from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.experiments.suite_file import find_suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES, variants_of
-from thetarbm_cli.outputs import ListedRun, MissingPart
+from thetarbm_cli.outputs import ClaimShare, ListedRun, MissingPart
 from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.listing import list_runs
-from thetarbm_cli.reporting.multiverse import Analysis, find_universes
+from thetarbm_cli.reporting.multiverse import Analysis, claim_shares, find_universes
 from thetarbm_cli.reporting.tables import Report, Table, assemble
 
 MINUS = "\N{MINUS SIGN}"
@@ -39,6 +39,7 @@ class Content:
     failed : records of runs that failed
     others : runs of this version that no suite asked for
     universes : what the runs of ``thetarbm multiverse`` say, if there are any
+    shares : in how many universes each claim holds, by its name
     """
 
     suite: Suite
@@ -47,7 +48,8 @@ class Content:
     report: Report
     failed: list[RunRecord]
     others: list[RunRecord]
-    universes: Analysis | None = None
+    universes: Analysis | None
+    shares: dict[str, ClaimShare]
 
     @property
     def records(self) -> list[RunRecord]:
@@ -83,7 +85,8 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
     own = set(store.own_identifiers())
     others = [record for record in current if not record.cells and record.run in own]
     text = find_suite(suite_path).read_text(encoding="utf-8")
-    return Content(suite, text, profile, report, failed, others, find_universes(suite, results))
+    shares = claim_shares(suite, results)
+    return Content(suite, text, profile, report, failed, others, find_universes(suite, results), shares)
 
 
 def universe_models(analysis: Analysis) -> dict[str, str]:
