@@ -383,9 +383,12 @@ def find_universes(
 
 def claim_shares(suite: Suite, results: Path) -> dict[str, ClaimShare]:
     """In how many universes of the designs on the paper's data each claim holds, by the claim's name."""
-    # A claim of several designs has the share of the last one, which varies most.
-    found = (find_universes(suite, results, of) for of in ("mnist", "perturbation", "tables"))
-    return {each.claim: each for analysis in found if analysis is not None for each in analysis.claims()}
+    shares: dict[str, ClaimShare] = {}
+    for of in ("tables", "perturbation", "mnist"):
+        analysis = find_universes(suite, results, of)
+        for each in analysis.claims() if analysis else []:
+            shares.setdefault(each.claim, each)
+    return shares
 
 
 def wilson(holds: int, of: int) -> tuple[float, float]:
