@@ -269,7 +269,7 @@ def _settings_sections(run: Show | UnfinishedRun, page: Page) -> list[Section]:
     }
     settings = ", ".join(f"{name} {_value(value)}" for name, value in given.items()) or "all others as by default"
     return [
-        Section("model", [", ".join([page.show(run.model), *sparsity, f"seed {run.seed}"])]),
+        Section("model", page.wrap(", ".join([run.model, *sparsity, f"seed {run.seed}"]))),
         Section("settings", page.wrap(settings)),
         Section("data", page.wrap(_data(run.data))),
     ]
