@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -86,10 +86,10 @@ def _gamma(train: Images, images: Images, sizes: Sizes) -> Iterator[Ratio]:
 
 def _score(model: RBM, images: Images, *, known: bool = True) -> Job:
     """Make a job that computes a γ-score; where orientations are known, from the first call on."""
-    # Nothing can be written there: this process alone holds them.
-    cache = OrientationCache(Path(os.devnull))
+    folder = TemporaryDirectory()  # it goes with the job
 
     def score() -> object:
+        cache = OrientationCache(Path(folder.name))
         turned = cache.of(model, images, chunk=DEFAULT_CHUNK, copies=_COPIES, offset=_OFFSET) if known else None
         size = int(np.sqrt(images.shape[1]))
         return gamma_score(model.transform, images, size=size, rotations=_COPIES, offset=_OFFSET, orientations=turned)
