@@ -385,7 +385,10 @@ class RunRecord(BaseModel):
         return {name: value for name, value in content.items() if value is not None or name not in OPTIONAL_FIELDS}
 
     @model_validator(mode="after")
-    def _check_time(self) -> RunRecord:
+    def _check_what_is_shown(self) -> RunRecord:
+        for name in ("sparsity", "epochs"):
+            if not isinstance(self.parameters.get(name, 0), int | float | None):
+                raise ValueError(f"the parameter {name} is not a number")
         if self.state == "done" and "train_seconds" not in self.timings:
             raise ValueError("a run that is done needs its train_seconds")
         return self
