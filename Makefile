@@ -18,7 +18,7 @@ test: .venv/dev.stamp
 test-slow: .venv/dev.stamp
 	THETARBM_EXPLORE=1 $(BIN)/python -m pytest -m slow
 
-# Fifty SIGKILLs at random moments of five commands, each followed by the same command: a table, in about seven minutes.
+# Fifty SIGKILLs at random changes of files of five commands, each followed by the same command: a table, in about seven minutes.
 test-kills: .venv/dev.stamp
 	$(BIN)/python -m tests.faults.kills 50
 
