@@ -106,9 +106,9 @@ def products_of(images: Images, hidden: int, batch: int) -> Job:
     def products() -> None:
         for first in range(0, count - batch + 1, batch):
             rows = images[first : first + batch]
-            np.matmul(rows, weights.T, out=up[:batch])
+            backend.multiply(rows, weights, up[:batch])
             np.matmul(up[:batch], weights, out=down)
-            np.matmul(down, weights.T, out=up[batch:])
+            backend.multiply(down, weights, up[batch:])
             backend.accumulate(up, np.concatenate([rows, down]), increment, scale=1e-9, keep=0.9)
 
     return products

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -16,7 +15,7 @@ from tabulate import tabulate
 
 from benchmarks.timing import Comparison
 from thetarbm_cli import storage
-from thetarbm_cli.backend import Backend
+from thetarbm_cli.backend import Backend, cores
 from thetarbm_cli.experiments.runs.environment import describe_environment
 
 # A change pays from here on: less is within what one machine differs from day to day.
@@ -150,12 +149,6 @@ def describe_machine(threads: int) -> dict[str, Any]:
         "load": round(psutil.getloadavg()[0], 2),
         "threads": threads,
     }
-
-
-def cores() -> int:
-    """Count the processors that this process may use."""
-    # macOS has no affinity.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def conclusions(payoffs: list[Payoff], pixels: int, memory_megabytes: int) -> list[str]:

@@ -11,8 +11,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.epochs import Images, Sizes, batches_of, epoch_of
-from benchmarks.report import Payoff, Scaling, cores
+from benchmarks.report import Payoff, Scaling
 from benchmarks.timing import Job, compare, seconds_of, shares
+from thetarbm_cli.backend import cores
 from thetarbm_cli.models import RBM, ThetaRBM
 
 BATCHES = (200, 500, 1000)

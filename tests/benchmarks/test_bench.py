@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from benchmarks import epochs, scaling, timing
+from benchmarks import epochs, measures, scaling, timing
 from benchmarks.__main__ import main
 from benchmarks.epochs import Sizes
 from benchmarks.report import Payoff, conclusions
@@ -45,7 +45,8 @@ def bench(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
     """Call ``python -m benchmarks --quick`` in this process."""
     monkeypatch.setattr(Sizes, "quick", lambda: TINY)
     monkeypatch.setattr(scaling, "epoch_cost", lambda images, at, rounds: (at["hidden"] ** 2.0, 1.0))
-    monkeypatch.setattr(scaling, "cores", lambda: 1)
+    for module in (measures, scaling):
+        monkeypatch.setattr(module, "cores", lambda: 1)
 
     def call(*arguments: str) -> Result:
         folders = ["--data-dir", str(data_dir), "--results", str(tmp_path / "results")]

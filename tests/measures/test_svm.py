@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
 from tests.measures.digits import digits, sigmoid_features
 from thetarbm_cli.backend import Backend
@@ -53,6 +54,21 @@ def test_is_the_model_of_svc_on_digits(kind):
     decisions = ours.decision_pairs(test)
     np.testing.assert_allclose(decisions, theirs.decision_function(test.astype(np.float64)), atol=2e-4)
     np.testing.assert_array_equal(ours.predict(test), theirs.predict(test.astype(np.float64)))
+
+
+def test_threads_change_no_bit():
+    features, labels = sigmoid_features(TRAIN + 500, 100)
+    train, test = features[:TRAIN], features[TRAIN:]
+    results = []
+    for threads in (1, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            ours = RBFClassifier().fit(train, labels[:TRAIN])
+            grid = grid_search(
+                train[:400], labels[:400], test, labels[TRAIN:], C_values=[1.0, 10.0], gamma_values=[0.02, 0.2]
+            )
+            results.append((ours.dual_coefficients_, ours.intercept_, ours.decision_pairs(test), grid))
+    for one, several in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, several)
 
 
 def test_two_classes_have_the_values_of_svc_with_the_sign_of_libsvm():
@@ -255,7 +271,7 @@ def test_grid_search_is_a_loop_over_svc():
         gamma_values=GAMMA_VALUES,
         progress=lambda done, total: steps.append((done, total)),
     )
-    assert steps == [(done, 405) for done in range(1, 406)]  # 45 pairs of classes at 9 points
+    assert steps == [(done, 45) for done in range(1, 46)]  # pairs of classes
     assert result.grid == expected
     errors = [point["validation_error_percent"] for point in result.grid]
     assert len(set(errors)) > 3
@@ -307,8 +323,8 @@ def test_grid_search_refuses_what_cannot_be_searched(change, message):
 
 def operands(left, right, centre, dtype, scale):
     return (
-        svm.left_operand(left, centre, dtype, BACKEND),
-        svm.right_operand(right, centre, dtype, BACKEND, scale=scale),
+        svm.left_operand(*svm.centred(left, centre, BACKEND), dtype, BACKEND),
+        svm.right_operand(*svm.centred(right, centre, BACKEND), dtype, BACKEND, scale=scale),
     )
 
 
@@ -323,7 +339,7 @@ def test_float32_is_used_where_the_kernel_is_good_to_1e_5():
     gamma = 0.02
     points, centre = two_islands(gamma, 0.95 * svm.LARGEST_FLOAT32_EXPONENT)
     points *= np.sqrt(svm.LARGEST_FLOAT32_EXPONENT / gamma / np.sum(points**2, axis=1).max()) * (1 - 1e-9)
-    assert svm.product_dtype(points, centre, gamma, BACKEND) is np.float32
+    assert svm.product_dtype([operands(points, points, centre, np.float64, gamma)[1]]) is np.float32
     expected = np.exp(-gamma * cdist(points, points, "sqeuclidean"))
     result = svm.rbf_kernel(*operands(points, points, centre, np.float32, gamma), BACKEND)
     np.testing.assert_allclose(result, expected, atol=1e-5)

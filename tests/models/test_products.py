@@ -52,6 +52,11 @@ class CountingBackend(Backend):
     def sparse(self, matrix: Any) -> Any:
         return Counted(matrix, self)
 
+    def multiply(self, rows: np.ndarray, weights: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        self.products += len(rows) * weights.size
+        result: np.ndarray = super().multiply(rows, weights, out)
+        return result
+
     def accumulate(self, left: np.ndarray, right: np.ndarray, out: np.ndarray, *, scale: float, keep: float) -> None:
         self.products += len(left) * out.size
         super().accumulate(left, right, out, scale=scale, keep=keep)

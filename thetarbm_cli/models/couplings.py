@@ -82,7 +82,7 @@ class SharedCoupling(Coupling):
 
     def pre_activation(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
         """b + W x, (n, H)."""
-        result = self.backend.xp.matmul(visible, self.parameters["weights"].T, out=out)
+        result = self.backend.multiply(visible, self.parameters["weights"], out)
         result += self.parameters["hidden_bias"]
         return result
 
@@ -144,7 +144,7 @@ class TensorCoupling(Coupling):
         if out is None:
             out = xp.empty(self.hidden_shape(len(visible)), dtype=visible.dtype)
         for s, rows in groups.segments:
-            xp.matmul(visible[rows], self.parameters["weights"][s].T, out=out[rows])
+            self.backend.multiply(visible[rows], self.parameters["weights"][s], out[rows])
         out += self.parameters["hidden_bias"]
         return out
 
