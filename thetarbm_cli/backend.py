@@ -78,7 +78,10 @@ class Backend:
         """Compute ``rows @ weights.T`` of two C-contiguous arrays, in the C-contiguous `out` if it is given.
 
         SciPy's BLAS does it: for the few rows of a batch it was measured to be faster than NumPy's by 10 to 25 %.
+        NumPy, which knows of products with a vector, does less than two rows.
         """
+        if len(rows) < 2:
+            return np.matmul(rows, weights.T, out=out)
         out = np.empty((len(rows), len(weights)), dtype=rows.dtype) if out is None else out
         return _gemm(1.0, weights.T, rows.T, out, keep=0.0, trans_a=True)
 

@@ -48,7 +48,7 @@ def test_the_mean_of_bernoulli_images_given_hidden_states_is_a_sum_over_all_imag
     for s in range(case.orientations):
         exact = case.exact(case.parameters, s)
         hidden = machine.backend.asarray(hidden_states(exact))
-        groups = OrientationGroups.of(machine.backend, np.full(len(exact.states), s), machine.groups)
+        groups = OrientationGroups.of(machine.backend, np.full(len(exact.states), s), machine.orientations)
         means = machine.backend.to_host(machine.reconstruction(hidden, groups))
         if name == "theta-tied":
             # From the frame of M to that of the image.

@@ -127,22 +127,23 @@ class EnergyModel:
     Attributes
     ----------
     parameters : shared by both layers: ``weights``, ``hidden_bias``, ``visible_bias``, perhaps one of the variance
-    groups : orientations that it tells apart: 1, or S
+    units : the visible layer
+    orientations : how many it tells apart: 1, or S
     """
 
     backend: Backend
     parameters: dict[str, Array]
-    visible: VisibleUnits
+    units: VisibleUnits
     coupling: Coupling
-    groups: int = 1
+    orientations: int = 1
 
     def hidden(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
         """p(h | x, r) of every hidden state (Eq. 3), (..., n, H)."""
-        return self.coupling.probabilities(self.visible.scaled(visible, groups), groups, out)
+        return self.coupling.probabilities(self.units.scaled(visible, groups), groups, out)
 
     def reconstruction(self, hidden: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
         """E[x | h, r] (Eq. 4), (n, V)."""
-        return self.visible.mean(self.coupling.top_down(hidden, groups, out), groups)
+        return self.units.mean(self.coupling.top_down(hidden, groups, out), groups)
 
     def features(self, visible: Array, groups: OrientationGroups) -> Array:
         """p(h = 1 | x, r) of every unit, pooled where units have several states; (n, H)."""
@@ -150,8 +151,8 @@ class EnergyModel:
 
     def free_energy(self, visible: Array, groups: OrientationGroups) -> Array:
         """-log Σ_h exp(-E(x, h, r)), per image (n,)."""
-        scaled = self.visible.scaled(visible, groups)
-        return self.visible.energy(visible, groups) - self.coupling.log_normaliser(scaled, groups)
+        scaled = self.units.scaled(visible, groups)
+        return self.units.energy(visible, groups) - self.coupling.log_normaliser(scaled, groups)
 
 
 @dataclass(frozen=True)
@@ -247,7 +248,7 @@ class Trainer:
         self._limit = DIVERGED * max(float(mean_square), 1.0)
         if self.orientations is not None:
             self._index = backend.asarray(self.orientations)
-            self._memberships = _one_hot(backend, self._index, self.model.groups)
+            self._memberships = _one_hot(backend, self._index, self.model.orientations)
         else:
             # Batches without orientations differ in their length alone, and only the last one is shorter.
             lengths = {most, len(self.inputs) % most or most}
@@ -256,7 +257,7 @@ class Trainer:
     def start(self) -> TrainingState:
         """Make the state before the first epoch: no increments yet."""
         parameters, xp = self.model.parameters, self.model.backend.xp
-        learned = (name for name in parameters if name not in self.model.visible.tracked)
+        learned = (name for name in parameters if name not in self.model.units.tracked)
         return TrainingState(parameters, {name: xp.zeros_like(parameters[name]) for name in learned})
 
     def run(self, state: TrainingState, epochs: int, monitor: Monitor | None = None) -> None:
@@ -302,7 +303,7 @@ class Trainer:
             return self._single[len(order)]
         take = self.model.backend.xp.take
         return OrientationGroups(
-            _segments(self.orientations[order], self.model.groups),
+            _segments(self.orientations[order], self.model.orientations),
             take(self._index, rows, axis=0),
             take(self._memberships, rows, axis=0),
         )
@@ -329,7 +330,7 @@ class Trainer:
             model.coupling.sample(probabilities, uniforms, out=sampled)
             model.reconstruction(sampled, groups, out=negative_visible)
             if self.config.visible_sampling == "sample":
-                model.visible.sample(negative_visible, groups, random)
+                model.units.sample(negative_visible, groups, random)
             model.hidden(negative_visible, groups, out=negative)
             probabilities = negative
 
@@ -342,7 +343,7 @@ class Trainer:
 
     def _tracked_error(self, data: Array, positive: Array, groups: OrientationGroups) -> Array | None:
         """Squared error that a tracked σ follows: of the reconstructions from probabilities instead of states."""
-        if not self.model.visible.tracks_variance:
+        if not self.model.units.tracks_variance:
             return None
         return _sum_of_squares(self.model.backend.xp, data - self.model.reconstruction(positive, groups))
 
@@ -358,7 +359,7 @@ class Trainer:
                 f"training diverged in epoch {state.epoch + 1} (mean squared reconstruction error "
                 f"{mean_error:.3g}); try a lower learning_rate than {self.config.learning_rate:g}"
             )
-        self.model.visible.track(float(totals[2]) / (count * self.inputs.shape[1]))
+        self.model.units.track(float(totals[2]) / (count * self.inputs.shape[1]))
         units = self._uniforms.shape[1]
         return EpochRecord(state.epoch + 1, mean_error, float(totals[1]) / (count * units))
 
@@ -385,17 +386,11 @@ def apply_update(model: EnergyModel, config: CDConfig, state: TrainingState, bat
     parameters, increments, groups = state.parameters, state.increments, batch.groups
     hidden, count = batch.hidden, len(batch.difference)
     rate, momentum = config.rate_at(state.epoch), config.momentum_at(state.epoch)
-    positive, negative = hidden[..., :count, :], hidden[..., count:, :]
 
     variance_gradient = _variance_gradient(model, batch)
-    pull = 0.0
-    if config.sparsity is not None and config.sparsity_weight > 0:
-        pull = config.sparsity_weight * (config.sparsity - batch.activation / count)
-        if config.sparsity_form == "bias+weights":
-            pulls = model.coupling.sparsity_slope(positive)
-            pulls *= pull
-            positive += pulls
-            pull = model.coupling.pull_on_bias_alone(pulls)
+    pull_on_bias = _pull_towards_sparsity(model, config, batch)
+    # With the hidden states of the negative phase negated, one product gives data minus model.
+    negative = hidden[..., count:, :]
     model.backend.xp.negative(negative, out=negative)
 
     weights = increments["weights"]
@@ -406,8 +401,8 @@ def apply_update(model: EnergyModel, config: CDConfig, state: TrainingState, bat
 
     bias = increments["hidden_bias"]
     bias *= momentum
-    bias += rate * (hidden.sum(axis=-2) / count + pull)
-    bias_gradient = model.visible.scaled(batch.difference, groups)
+    bias += rate * (hidden.sum(axis=-2) / count + pull_on_bias)
+    bias_gradient = model.units.scaled(batch.difference, groups)
     _add_by_group(model.backend, increments["visible_bias"], bias_gradient, groups, rate, momentum)
     if variance_gradient is not None:
         _add_by_group(model.backend, increments["log_variance"], variance_gradient, groups, rate, momentum)
@@ -415,25 +410,44 @@ def apply_update(model: EnergyModel, config: CDConfig, state: TrainingState, bat
         parameters[name] += increment
 
 
+def _pull_towards_sparsity(model: EnergyModel, config: CDConfig, batch: CDBatch) -> Array | float:
+    """Pull the mean activation q of each unit towards the target p by λ (p - q); give what the hidden biases get of it.
+
+    A pull on weights and biases passes through the slope of each state: it is added to the hidden states of the data,
+    whose products and sums carry it into W and b.
+    """
+    if config.sparsity is None or config.sparsity_weight == 0:
+        return 0.0
+    count = len(batch.difference)
+    pull = config.sparsity_weight * (config.sparsity - batch.activation / count)
+    if config.sparsity_form == "bias":
+        return pull
+    positive = batch.hidden[..., :count, :]
+    pulls = model.coupling.sparsity_slope(positive)
+    pulls *= pull
+    positive += pulls
+    return model.coupling.pull_on_bias_alone(pulls)
+
+
 def _scaled_phases(model: EnergyModel, batch: CDBatch) -> Array:
     """What hidden units see in both phases, (2n, V)."""
     count = len(batch.difference)
-    if model.groups == 1 or not model.visible.learns_variance:
-        return model.visible.scaled(batch.visible, batch.groups)
+    if model.orientations == 1 or not model.units.learns_variance:
+        return model.units.scaled(batch.visible, batch.groups)
     phases = (batch.visible[:count], batch.visible[count:])
-    return model.backend.xp.concatenate([model.visible.scaled(phase, batch.groups) for phase in phases])
+    return model.backend.xp.concatenate([model.units.scaled(phase, batch.groups) for phase in phases])
 
 
 def _variance_gradient(model: EnergyModel, batch: CDBatch) -> Array | None:
     """Data minus model value of ∂(-E)/∂(log σ²), per image (n, V); None where σ is not learned."""
-    if not model.visible.learns_variance:
+    if not model.units.learns_variance:
         return None
     count = len(batch.difference)
     slopes = []
     for rows in (slice(0, count), slice(count, 2 * count)):
         hidden = model.backend.xp.ascontiguousarray(batch.hidden[..., rows, :])
         top_down = model.coupling.top_down(hidden, batch.groups)
-        slopes.append(model.visible.variance_slope(batch.visible[rows], top_down, batch.groups))
+        slopes.append(model.units.variance_slope(batch.visible[rows], top_down, batch.groups))
     return slopes[0] - slopes[1]
 
 

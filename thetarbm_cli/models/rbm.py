@@ -6,7 +6,6 @@ machine (`_initial_parameters`, `_energy_model`).
 
 from __future__ import annotations
 
-import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -178,10 +177,10 @@ class RBM(Model, CDConfig):
         model = self._fitted_model()
         backend = model.backend
         xp = backend.xp
-        if not 0 <= orientation < model.groups:
-            raise InputError(f"orientation must be in 0..{model.groups - 1}, not {orientation}")
+        if not 0 <= orientation < model.orientations:
+            raise InputError(f"orientation must be in 0..{model.orientations - 1}, not {orientation}")
         index = np.full(n_samples, orientation, dtype=np.int64)
-        groups = OrientationGroups.of(backend, index, model.groups)
+        groups = OrientationGroups.of(backend, index, model.orientations)
         random = backend.random(seed_of(random_state, "sampling"))
         shape = model.coupling.hidden_shape(n_samples)
         uniforms = xp.empty((n_samples, shape[-1]), dtype=xp.float32)
@@ -192,7 +191,7 @@ class RBM(Model, CDConfig):
             random.uniform(uniforms)
             model.coupling.sample(probabilities, uniforms, out=hidden)
             mean = model.reconstruction(hidden, groups)
-            drawn = model.visible.sample(mean.copy(), groups, random)
+            drawn = model.units.sample(mean.copy(), groups, random)
             probabilities = model.hidden(drawn, groups)
         return self._images_of(backend.to_host(mean), index)
 
@@ -342,10 +341,9 @@ class RBM(Model, CDConfig):
     ) -> Trainer:
         backend = select_backend(self.backend)
         on_device = {name: backend.asarray(value.copy()) for name, value in parameters.items()}
-        config = CDConfig(**{field.name: getattr(self, field.name) for field in dataclasses.fields(CDConfig)})
         model = self._energy_model(backend, on_device)
-        groups = orientations if model.groups > 1 else None
-        return Trainer(model, backend.asarray(inputs), groups, config, self._seed)
+        known = orientations if model.orientations > 1 else None
+        return Trainer(model, backend.asarray(inputs), known, self, self._seed)
 
     def _finish(self, trainer: Trainer, state: TrainingState, epochs: int, monitor: Monitor | None) -> None:
         """Run the epochs and keep what was learned, on the host."""
@@ -437,14 +435,14 @@ class RBM(Model, CDConfig):
     ) -> NDArray[np.float32]:
         backend = model.backend
         index = self._orientations(images, orientations)
-        if model.groups == 1:
+        if model.orientations == 1:
             inputs = self._inputs(images, index)
             groups = OrientationGroups.single(backend, len(inputs))
             values = backend.to_host(function(model, backend.asarray(inputs), groups))
             return self._images_of(values, index, images) if as_images else values
         order = np.argsort(index, kind="stable")
         index = index[order]
-        groups = OrientationGroups.of(backend, index, model.groups)
+        groups = OrientationGroups.of(backend, index, model.orientations)
         inputs = np.empty_like(images)
         # One orientation after the other: few images for the processor's cache, and one operator for all of them.
         for _, rows in groups.segments:
