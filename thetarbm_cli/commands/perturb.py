@@ -24,7 +24,7 @@ from thetarbm_cli.outcomes import ERROR
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord
-    from thetarbm_cli.experiments.runs.settings import Assignments
+    from thetarbm_cli.experiments.runs.settings import Sections
     from thetarbm_cli.experiments.suite.schema import Cell
     from thetarbm_cli.outputs import Perturb
 
@@ -97,13 +97,14 @@ def command(
     """
     from thetarbm_cli.experiments.execution.plan import make_plan, pending
     from thetarbm_cli.experiments.runs.images import require_images
-    from thetarbm_cli.experiments.runs.settings import parse_assignments
+    from thetarbm_cli.experiments.runs.settings import by_section, lay_over, parse_assignments
     from thetarbm_cli.outputs import Perturb, PerturbedCell
 
     assigned = parse_assignments(assignments)
-    if assigned.perturbation.keys() & {"n", "p", "scope"}:
+    if assigned.keys() & {"perturbation.n", "perturbation.p", "perturbation.scope"}:
         raise InputError("n, p and scope of the perturbation are set by --n, --p and --scope here, not by --set")
-    unperturbed, *perturbed = _cells(profile, source, assigned, n_values, p_values, scope)
+    given = lay_over({"data": {"source": source}}, by_section(assigned))
+    unperturbed, *perturbed = _cells(profile, given, n_values, p_values, scope)
     context = session.run_context()
     require_images(context.data_dir, unperturbed.settings().data)
     plan = make_plan(context, [unperturbed, *perturbed], only_seed=seed)
@@ -127,12 +128,7 @@ def command(
 
 
 def _cells(
-    profile: str,
-    source: str,
-    assigned: Assignments,
-    n_values: tuple[int, ...],
-    p_values: tuple[float, ...],
-    scope: str,
+    profile: str, given: Sections, n_values: tuple[int, ...], p_values: tuple[float, ...], scope: str
 ) -> list[Cell]:
     """Lay what was asked for over the suite's cell that Table 3 is compared with: it, then one for each n and p."""
     from thetarbm_cli.experiments.suite.loader import load_suite
@@ -142,27 +138,18 @@ def _cells(
     published = {(cell.at["n"], cell.at["p"]): cell.published for cell in suite if "3" in cell.tables}
     usual = next(cell for cell in suite if "3" in cell.tables).unperturbed(suite)
     assert usual is not None
-    unperturbed = replace(
-        usual,
-        name="unperturbed",
-        data={**usual.data, "source": source, **assigned.data},
-        parameters={**usual.parameters, **assigned.parameters},
-        svm={**usual.svm, **assigned.svm},
-        **assigned.run,
-        measures=("error",),
-        offsets=(),
-    )
+    asked = replace(usual, measures=("error",), offsets=()).with_settings(given)
+    unperturbed = replace(asked, name="unperturbed", perturbation=None)
     return [
         unperturbed,
         *(
             replace(
-                unperturbed,
+                asked,
                 name=f"n = {n}, p = {p}",
                 at={"n": n, "p": p},
                 tables=("3",),
-                perturbation={**assigned.perturbation, "n": n, "p": p, "scope": scope},
                 published=published.get((n, p), {}),
-            )
+            ).with_settings({"perturbation": {"n": n, "p": p, "scope": scope}})
             for n in n_values
             for p in p_values
         ),

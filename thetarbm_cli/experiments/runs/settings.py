@@ -11,8 +11,7 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
 from functools import cache
 from typing import Any, Literal, cast
 
@@ -201,6 +200,8 @@ class SVMSettings(BaseModel):
 
 # The settings of a run that are none of its model's, by the word before the dot of their names.
 SECTIONS: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Perturbation, "svm": SVMSettings}
+# Some settings of a run: those of `SECTIONS` and of its model, ``parameters``, as mappings, and ``features``.
+Sections = dict[str, Any]
 
 
 class RunSettings(BaseModel):
@@ -319,15 +320,19 @@ def resolve(
         raise InputError(f"model {model} has no hidden units whose states could be drawn: leave features=states out")
     checked = kind.checked_settings(chosen, name=model)
     defaults = {name: value for name, value in kind.default_settings().items() if name not in checked}
-    given = {
-        "model": model,
-        "data": {**size.data.model_dump(exclude_unset=True), **(data or {})},
+    return checked_run(
+        model=model,
+        data={**size.data.model_dump(exclude_unset=True), **(data or {})},
         # One form for equal settings, whatever the defaults: what is as in the baseline is left out.
-        "parameters": differing({**checked, **defaults}, baseline_parameters(model)),
-        "perturbation": perturbation or None,
-        "svm": svm or {},
-        "features": features,
-    }
+        parameters=differing({**checked, **defaults}, baseline_parameters(model)),
+        perturbation=perturbation or None,
+        svm=svm or {},
+        features=features,
+    )
+
+
+def checked_run(**given: Any) -> RunSettings:
+    """Make settings of a run; its parameters are taken as they are, all else that is wrong is an `InputError`."""
     try:
         return RunSettings.model_validate(given)
     except ValidationError as error:
@@ -354,35 +359,46 @@ def _shipped_profile(name: str) -> Profile:
     return profiles[name]
 
 
-@dataclass(frozen=True)
-class Assignments:
-    """Settings from ``key=value`` words: ``data.x``, ``perturbation.x``, ``svm.x`` and ``features`` are the run's.
-
-    All others are the model's. Each section is checked when the settings are resolved.
-    """
-
-    parameters: dict[str, Any] = field(default_factory=dict)
-    data: dict[str, Any] = field(default_factory=dict)
-    perturbation: dict[str, Any] = field(default_factory=dict)
-    svm: dict[str, Any] = field(default_factory=dict)
-    run: dict[str, Any] = field(default_factory=dict)
-
-
-def parse_assignments(pairs: tuple[str, ...]) -> Assignments:
-    """Settings from ``key=value`` words, the later over the earlier."""
-    assignments = Assignments()
+def parse_assignments(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Settings by name from ``key=value`` words, the later over the earlier."""
+    settings = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise InputError(f"--set takes key=value, not {pair!r}")
+        settings[name] = _value(name, text)
+    if isinstance(settings.get("data.source"), str):
+        settings["data.source"] = os.path.expanduser(settings["data.source"])
+    return settings
+
+
+def by_section(named: Mapping[str, Any]) -> Sections:
+    """Sort settings, by the names that ``--set`` takes, into the sections that `resolve` checks.
+
+    ``data.x``, ``perturbation.x``, ``svm.x`` and ``features`` are the run's, all others the model's.
+    """
+    sections: Sections = {}
+    for name, value in named.items():
         section, dot, key = name.partition(".")
-        if dot and section in SECTIONS:
-            getattr(assignments, section)[key] = _value(name, text)
+        if name == "features":
+            sections[name] = value
+        elif dot and section in SECTIONS:
+            sections.setdefault(section, {})[key] = value
         else:
-            (assignments.run if name == "features" else assignments.parameters)[name] = _value(name, text)
-    if isinstance(assignments.data.get("source"), str):
-        assignments.data["source"] = os.path.expanduser(assignments.data["source"])
-    return assignments
+            sections.setdefault("parameters", {})[name] = value
+    return sections
+
+
+def lay_over(*layers: Sections) -> Sections:
+    """Lay settings over one another, section by section, the later over the earlier; None says nothing of a section."""
+    sections: Sections = {}
+    for layer in layers:
+        for section, given in layer.items():
+            if isinstance(given, dict):
+                sections[section] = {**sections.get(section, {}), **given}
+            elif given is not None:
+                sections[section] = given
+    return sections
 
 
 def _value(name: str, text: str) -> Any:
