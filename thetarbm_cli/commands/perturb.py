@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from thetarbm_cli.commands.options import (
+    NumberList,
     images_option,
     jobs_option,
     json_option,
@@ -16,7 +17,7 @@ from thetarbm_cli.commands.options import (
     set_option,
 )
 from thetarbm_cli.commands.run import make_all
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.tables import print_paper_table
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
@@ -27,28 +28,6 @@ if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.settings import Sections
     from thetarbm_cli.experiments.suite.schema import Cell
     from thetarbm_cli.outputs import Perturb
-
-
-class NumberList(click.ParamType):  # type: ignore[type-arg]
-    """Numbers with commas between them."""
-
-    name = "numbers"
-
-    def __init__(self, kind: type[int] | type[float], low: float, high: float) -> None:
-        self.kind, self.low, self.high = kind, low, high
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse and check ``1,2,3``."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            numbers = tuple(self.kind(word) for word in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of {self.kind.__name__} numbers such as {self.low:g},…", param, ctx)
-        for number in numbers:
-            if not self.low <= number <= self.high:
-                self.fail(f"{number} is outside {self.low:g}…{self.high:g}", param, ctx)
-        return numbers
 
 
 @click.command("perturb")
@@ -89,7 +68,6 @@ def command(
     seed: int,
     assignments: tuple[str, ...],
     jobs: int,
-    as_json: bool,
 ) -> None:
     """Make Table 3: the θ-RBM's test error when orientations are off by ±ε, ε ~ Binomial(n, p).
 
@@ -121,9 +99,7 @@ def command(
             for cell in perturbed
         ],
     )
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         _show(output, [unperturbed, *perturbed], records)
 
 

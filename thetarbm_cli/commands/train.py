@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from thetarbm_cli.commands.options import RegistryChoice, images_option, json_option, seed_option, set_option
 from thetarbm_cli.commands.progress import TrainingDisplay
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
@@ -73,7 +73,6 @@ def command(
     seed: int,
     assignments: tuple[str, ...],
     force: bool,
-    as_json: bool,
     **settings: Any,
 ) -> None:
     """Train one model; the same call finds the finished run, or resumes one that was cut off.
@@ -109,9 +108,7 @@ def command(
         trained = train_run(context, resolved, seed, force=force, on_epoch=display.epoch, on_data=display.preparing)
     elapsed = time.perf_counter() - started
     output = _output(context.store, trained)
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         _show(output, elapsed)
 
 
