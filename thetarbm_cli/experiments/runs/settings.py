@@ -38,10 +38,14 @@ Protocol = Literal["paper", "choice", "final"]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr | None
 
 
-class Sizes(BaseModel):
-    """How many images of each split, where not all of it, and which splits are learned from and tested on."""
+class Part(BaseModel):
+    """Settings, or anything in a suite: unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Sizes(Part):
+    """How many images of each split, where not all of it, and which splits are learned from and tested on."""
 
     train: StrictInt | None = Field(default=None, ge=1)
     valid: StrictInt | None = Field(default=None, ge=1)
@@ -54,10 +58,8 @@ class Sizes(BaseModel):
     )
 
 
-class Profile(BaseModel):
+class Profile(Part):
     """What a profile lays over the defaults, and how many seeds it asks for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str = ""
     seeds: int = Field(default=1, ge=1, le=MOST_SEEDS, description="Seeds of every cell: 0, 1, …")
@@ -140,15 +142,13 @@ Draws = Literal["two", "one"]
 Overflow = Literal["modulo", "clip"]
 
 
-class DataSettings(BaseModel):
+class DataSettings(Part):
     """Which images a run sees; counts of None mean all of a split.
 
     The `protocol` says which splits those are: ``paper`` learns from the training images and is tested on the test
     images; ``choice`` learns from the same and is tested on the validation images, so that settings can be chosen;
     ``final`` learns from training and validation images, with settings that were chosen before.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     train_on: str = Field(default="mnist-rot", description="The data set.")
     source: str = Field(default="generated", description="Where its images come from.")
@@ -170,10 +170,8 @@ class DataSettings(BaseModel):
         return DATASETS[self.train_on].tested_on or self.train_on
 
 
-class Perturbation(BaseModel):
+class Perturbation(Part):
     """Table 3: s ← s ± ε, ε ~ Binomial(n, p)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     n: int = Field(ge=1, description="Largest error of the orientation index.")
     p: float = Field(gt=0, lt=1, description="Probability of the Binomial distribution.")
@@ -188,10 +186,8 @@ class Perturbation(BaseModel):
         return {**self.model_dump(include={"n", "p", "scope"}), **self.model_dump(exclude_defaults=True)}
 
 
-class SVMSettings(BaseModel):
+class SVMSettings(Part):
     """The RBF-SVM that judges the features; by default the paper's C = 10 and "σ = 0.02", read as exp(-0.02 d²)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     C: float = Field(default=10.0, gt=0, allow_inf_nan=False, description="Penalty of the SVM.")
     gamma: float = Field(default=0.02, gt=0, allow_inf_nan=False, description="γ of its kernel exp(-γ d²).")
@@ -204,10 +200,8 @@ SECTIONS: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Pe
 Sections = dict[str, Any]
 
 
-class RunSettings(BaseModel):
+class RunSettings(Part):
     """Everything that the numbers of a run depend on, but for the data's content and the seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
     data: DataSettings = DataSettings()

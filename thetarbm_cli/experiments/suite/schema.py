@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from thetarbm_cli.errors import InputError, did_you_mean
@@ -20,6 +20,7 @@ from thetarbm_cli.experiments.runs.settings import (
     Draws,
     Features,
     Overflow,
+    Part,
     Profile,
     RunSettings,
     Scalar,
@@ -198,12 +199,6 @@ Table = Annotated[str, WithJsonSchema({"anyOf": [{"enum": list(TABLES)}, {"type"
 Dataset = Annotated[str, _known(DATASETS), WithJsonSchema({"enum": list(DATASETS.own), "type": "string"})]
 
 
-class Part(BaseModel):
-    """Anything in a suite: unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
 class Paper(Part):
     """What is reproduced."""
 
@@ -282,7 +277,7 @@ class Assumption(Part):
     name: Name
     reading: str = Field(min_length=1)
     why: str = Field(min_length=1)
-    choices: dict[Name, Choice] = {}
+    choices: dict[Name, Choice] = Field(default={})
 
 
 class NamedUniverse(Part):
@@ -358,8 +353,8 @@ class Experiment(Part):
         default=[], description="Further Δ in degrees for which γ is measured, on the training images."
     )
     seeds: StrictInt | None = Field(default=None, ge=1, description="Fewer seeds than the profile asks for.")
-    tables: list[Table] = []
-    published: list[Published] = []
+    tables: list[Table] = Field(default=[])
+    published: list[Published] = Field(default=[])
     context: str = Field(default="", description="A note for the reader of the tables.")
     on_request: bool = Field(default=False, description="Run only if it is named.")
 
@@ -368,7 +363,7 @@ class Defaults(Part):
     """Settings of all experiments."""
 
     data: DataPart = DataPart()
-    parameters: dict[str, Scalar] = {}
+    parameters: dict[str, Scalar] = Field(default={})
 
 
 class Theory(Part):
@@ -385,7 +380,7 @@ class Suite(Part):
     title: str
     paper: Paper | None = None
     literature: list[Literature] = Field(default=[], description="Errors on mnist-rot published elsewhere.")
-    assumptions: list[Assumption] = []
+    assumptions: list[Assumption] = Field(default=[])
     defaults: Defaults = Defaults()
     profiles: dict[Name, Profile] = Field(min_length=1)
     multiverse: Multiverse | None = None
