@@ -150,7 +150,7 @@ def test_settings_of_a_run_are_axes_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("axis", "words"),
-    [("svm.C: [-1]", "setting svm.C: .*greater than 0"), ("data.trian: [5]", "no setting data.trian; .*data.train")],
+    [("svm.C: [-1]", "setting svm.C: .*greater than 0"), ("source: [5]", "setting data.source: .*valid string")],
 )
 def test_a_wrong_setting_of_a_run_is_a_sentence_where_no_model_is_asked(axis: str, words: str, tmp_path: Path) -> None:
     more = SMALL + f"  - name: wrong\n    label: wrong\n    model: rbm\n    grid: {{{axis}}}\n"

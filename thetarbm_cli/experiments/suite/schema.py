@@ -41,10 +41,13 @@ from thetarbm_cli.registry import DATASETS, MODELS, Registry, preset_names
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord
 
+# The sections of a run's settings.
+GIVEN = (*SECTIONS, "parameters", "features")
 PERTURBATION_AXES = ("n", "p", "scope", "draws", "overflow")
-# Axes that have shorter names than the settings that --set takes.
-SHORT_AXES = {
+# Axes of a run by the names that --set takes; all others are settings of the model.
+RUN_AXES = {
     **{axis: f"perturbation.{axis}" for axis in PERTURBATION_AXES},
+    **{name: name for name in (*(f"svm.{each}" for each in SVMSettings.model_fields), "features")},
     "train_on": "data.train_on",
     "source": "data.source",
     "data_seed": "data.seed",
@@ -85,10 +88,14 @@ class Cell:
     svm: dict[str, Any] = field(default_factory=dict)
     features: str = "probabilities"
 
+    @property
+    def given(self) -> Sections:
+        """All its settings, by section."""
+        return {section: getattr(self, section) for section in GIVEN}
+
     def with_settings(self, *layers: Sections) -> Cell:
         """The cell with these settings over its own."""
-        own = {section: getattr(self, section) for section in ("data", "parameters", "perturbation", "svm", "features")}
-        return replace(self, **lay_over(own, *layers))
+        return replace(self, **lay_over(self.given, *layers))
 
     @property
     def data_settings(self) -> DataSettings:
@@ -107,15 +114,9 @@ class Cell:
 
     def settings(self) -> RunSettings:
         """The settings of its runs, checked."""
-        return resolve(
-            self.model,
-            # Its parameters hold the profile's and the suite's defaults, of which a control takes what it has.
-            profile=Profile(parameters=self.parameters),
-            data=self.data,
-            perturbation=self.perturbation,
-            svm=self.svm,
-            features=self.features,
-        )
+        # Its parameters hold the profile's and the suite's defaults, of which a control takes what it has.
+        profile = Profile(parameters=self.parameters)
+        return resolve(self.model, profile=profile, **{**self.given, "parameters": {}})
 
     def fits(self, record: RunRecord, *, any_source: bool = False) -> bool:
         """Whether a record was made with the settings of this cell, whatever its seed, data and algorithm.
@@ -146,18 +147,13 @@ class Cell:
 
     def unperturbed(self, cells: list[Cell]) -> Cell | None:
         """The cell of the same settings with orientations as they are estimated."""
-        same = (self.model, self.data, self.parameters, self.svm, self.features, None)
-        for cell in cells:
-            if (cell.model, cell.data, cell.parameters, cell.svm, cell.features, cell.perturbation) == same:
-                return cell
-        return None
+        given = {**self.given, "perturbation": None}
+        return next((cell for cell in cells if cell.model == self.model and cell.given == given), None)
 
     @cached_property
     def _run(self) -> RunSettings:
         """The settings of its runs without those of the model, checked."""
-        return checked_run(
-            model=self.model, data=self.data, perturbation=self.perturbation, svm=self.svm, features=self.features
-        )
+        return checked_run(model=self.model, **{**self.given, "parameters": {}})
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
@@ -444,7 +440,8 @@ class Suite(Part):
             _settings(size),
             _settings(experiment),
             {"data": {"source": source}} if source else {},
-            by_section({SHORT_AXES.get(axis, axis): value for axis, value in at.items()}),
+            by_section({RUN_AXES[axis]: value for axis, value in at.items() if axis in RUN_AXES}),
+            {"parameters": {axis: value for axis, value in at.items() if axis not in RUN_AXES}},
         )
         options = options_for(experiment.model, self.choices, experiment.readings)
         return with_options(cell, options, {**size.parameters, **at})
@@ -452,7 +449,7 @@ class Suite(Part):
 
 def _settings(part: Defaults | Profile | Experiment | Option) -> Sections:
     """The settings that a part of the suite gives, by section."""
-    sections: Sections = part.model_dump(include={*SECTIONS, "parameters", "features"}, exclude_unset=True)
+    sections: Sections = part.model_dump(include=set(GIVEN), exclude_unset=True)
     return sections
 
 
