@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.pages import PAGES, commands
 from thetarbm_cli.cli import COMMANDS, root
-from thetarbm_cli.experiments.runs.settings import parse_assignments, resolve
+from thetarbm_cli.experiments.runs.settings import by_section, parse_assignments, resolve
 from thetarbm_cli.registry import MODELS, ModelEntry
 
 
@@ -42,10 +42,5 @@ def test_commands_in_the_docs_are_understood(page: Path, calls: list[tuple[str, 
         if name == "train" and options["model"] in MODELS.own:
             assigned = parse_assignments(options["assignments"])
             given = {each: options[each] for each in ("sparsity", "tensor", "rotation", "epochs", "hidden")}
-            resolve(
-                options["model"],
-                preset=options["preset"],
-                data=assigned.data,
-                parameters={**{key: value for key, value in given.items() if value is not None}, **assigned.parameters},
-                perturbation=assigned.perturbation,
-            )
+            named = {**{key: value for key, value in given.items() if value is not None}, **assigned}
+            resolve(options["model"], preset=options["preset"], **by_section(named))

@@ -20,6 +20,8 @@ from thetarbm_cli.experiments.runs.settings import (
     Perturbation,
     RunSettings,
     SVMSettings,
+    by_section,
+    lay_over,
     parse_assignments,
     resolve,
     run_id,
@@ -194,11 +196,21 @@ def test_id_starts_with_the_model_and_is_stable() -> None:
 def test_assignments_are_json_or_plain_words() -> None:
     words = "hidden=7 learning_rate=1e-3 standardise=true sparsity=None initial_momentum=null visible=bernoulli"
     words += ' rotation="nearest" hidden=8 data.train=50 perturbation.p=0.1 svm.scaled=true features=states'
-    assigned = parse_assignments(tuple(words.split()))
     numbers = {"hidden": 8, "learning_rate": 0.001, "standardise": True, "sparsity": None, "initial_momentum": None}
-    assert assigned.parameters == {**numbers, "visible": "bernoulli", "rotation": "nearest"}
-    assert (assigned.data, assigned.perturbation) == ({"train": 50}, {"p": 0.1})
-    assert (assigned.svm, assigned.run) == ({"scaled": True}, {"features": "states"})
+    assert by_section(parse_assignments(tuple(words.split()))) == {
+        "parameters": {**numbers, "visible": "bernoulli", "rotation": "nearest"},
+        "data": {"train": 50},
+        "perturbation": {"p": 0.1},
+        "svm": {"scaled": True},
+        "features": "states",
+    }
+
+
+def test_later_settings_lie_over_earlier_ones_section_by_section() -> None:
+    first = {"data": {"train": 5, "test": 7}, "perturbation": None, "features": "states"}
+    second = {"data": {"train": None}, "perturbation": {"n": 1}, "svm": {"C": 3}}
+    assert lay_over(first, second, {"features": None}) == {**first, **second, "data": {"train": None, "test": 7}}
+    assert first["data"] == {"train": 5, "test": 7}
 
 
 @pytest.mark.parametrize("pair", ["hidden", "=5", ""])

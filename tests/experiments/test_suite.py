@@ -148,6 +148,17 @@ def test_settings_of_a_run_are_axes_too(tmp_path: Path) -> None:
     assert second.parameters == LEARNING
 
 
+@pytest.mark.parametrize(
+    ("axis", "words"),
+    [("svm.C: [-1]", "setting svm.C: .*greater than 0"), ("source: [5]", "setting data.source: .*valid string")],
+)
+def test_a_wrong_setting_of_a_run_is_a_sentence_where_no_model_is_asked(axis: str, words: str, tmp_path: Path) -> None:
+    more = SMALL + f"  - name: wrong\n    label: wrong\n    model: rbm\n    grid: {{{axis}}}\n"
+    cell = load_suite(write_suite(tmp_path, more), check_settings=False).cells()[-1]
+    with pytest.raises(InputError, match=words):
+        _ = cell.data_settings
+
+
 THETA = "    model: theta\n"
 AXIS = "[0.3, 0.1]}\n    measures"
 GIVEN = "{sparsity: 0.3}\n    m"

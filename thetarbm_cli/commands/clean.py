@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from thetarbm_cli.commands.options import json_option, suite_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 
@@ -20,7 +20,7 @@ from thetarbm_cli.errors import InputError
 @suite_option
 @json_option
 @pass_session
-def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_path: Path | None, as_json: bool) -> None:
+def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_path: Path | None) -> None:
     """Remove runs that were made for the suite and that it no longer asks for.
 
     Runs made by hand, for another suite or before records named their suite stay. What goes is listed, and you are
@@ -37,19 +37,19 @@ def command(session: Session, weights: bool, dry_run: bool, yes: bool, suite_pat
         stale = {removal.run for removal in removals}
         removals += [removal for removal in all_weights(context) if removal.run not in stale]
     size = sum(removal.bytes for removal in removals)
-    if not as_json:
+    if not session.as_json:
         for removal in removals:
             print_text(f"{removal.path}: {removal.reason}", indent=2)
     question = f"remove {len(removals)} of these, {size / 1e6:.1f} MB?"
     removes = not dry_run and bool(removals) and (yes or _is_confirmed(question))
     if removes:
         remove(removals)
-    if as_json:
-        output = Clean(removed=removals if removes else [], bytes=size if removes else 0)
-        if dry_run:
-            output.would_remove, output.would_free_bytes = removals, size
-        emit_json(output)
-    elif not removals:
+    output = Clean(removed=removals if removes else [], bytes=size if removes else 0)
+    if dry_run:
+        output.would_remove, output.would_free_bytes = removals, size
+    if session.print_json(output):
+        return
+    if not removals:
         click.echo("nothing to remove")
     elif removes:
         click.echo(f"{len(removals)} removed, {size / 1e6:.1f} MB")

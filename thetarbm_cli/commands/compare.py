@@ -8,7 +8,7 @@ import click
 
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_table
 from thetarbm_cli.errors import InputError
 
@@ -17,7 +17,7 @@ from thetarbm_cli.errors import InputError
 @click.argument("runs", nargs=-1, required=True, metavar="RUN RUN…", shell_complete=complete_runs)
 @json_option
 @pass_session
-def command(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
+def command(session: Session, runs: tuple[str, ...]) -> None:
     """Show the settings and numbers in which runs differ.
 
     RUN is an id or the beginning of one; thetarbm list shows them.
@@ -30,8 +30,7 @@ def command(session: Session, runs: tuple[str, ...], as_json: bool) -> None:
     if len(names) < 2:
         raise InputError("name at least two different runs; thetarbm list shows them")
     output = compare_runs([store.require(name) for name in names])
-    if as_json:
-        emit_json(output)
+    if session.print_json(output):
         return
     rows = [
         [name, *(_word(value) for value in values)]

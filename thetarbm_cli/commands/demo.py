@@ -39,14 +39,14 @@ def command(session: Session, out: Path | None, suite_path: Path | None) -> None
     is of them, or of the quick runs where there are none.
     """
     from thetarbm_cli.experiments.execution.plan import make_plan, pending
-    from thetarbm_cli.experiments.runs.store import RunContext, RunStore
+    from thetarbm_cli.experiments.runs.store import RunStore
     from thetarbm_cli.experiments.suite.loader import load_suite
     from thetarbm_cli.reporting.frame import collect
     from thetarbm_cli.reporting.html.content import gather
     from thetarbm_cli.reporting.tables import make_report
 
     folder = out or session.data_dir / "demo"
-    context = RunContext(session.data_dir, RunStore(folder), session.backend_name)
+    context = session.run_context(RunStore(folder))
     session.say(_describe_backend(session))
     suite = load_suite(suite_path, check_settings=False)
     names = [f"{model}/sparsity={SPARSITY}" for model in MODELS]
@@ -66,8 +66,7 @@ def command(session: Session, out: Path | None, suite_path: Path | None) -> None
         if not full.records:
             write_page(session, context, gather(folder, suite_path, PROFILE), page)
     if full.records:
-        recorded = RunContext(session.data_dir, RunStore(session.results), session.backend_name)
-        write_page(session, recorded, gather(session.results, suite_path, "paper"), page)
+        write_page(session, session.run_context(), gather(session.results, suite_path, "paper"), page)
     click.echo(f"\nfigure  {figure}\nreport  {page.resolve()}")
     if full.records:
         click.echo(f"quick   {quick_size}")

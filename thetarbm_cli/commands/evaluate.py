@@ -11,7 +11,7 @@ import click
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option
 from thetarbm_cli.commands.progress import Display
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 from thetarbm_cli.outcomes import GAMMA_TEST, MEASURES, MISSING, split_column
@@ -41,7 +41,6 @@ def command(
     grid_search: bool,
     invariance: bool,
     force: bool,
-    as_json: bool,
 ) -> int:
     """Measure runs: RBF-SVM test error (C = 10, γ = 0.02) and γ-score on train and test.
 
@@ -92,9 +91,7 @@ def command(
             display.lines.pop(each.run, None)
             if len(chosen) > 1:
                 display.line("runs").update("", number + 1, len(chosen))
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         for measured in output.runs:
             _show(measured)
     return 0 if len(output.runs) == len(chosen) + damaged else EXIT_FAILED

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from thetarbm_cli.commands.completion import complete_figures
-from thetarbm_cli.commands.options import UserPath, json_option, profile_option, source_option, suite_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
-from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.commands.options import NumberList, UserPath, json_option, profile_option, source_option, suite_option
+from thetarbm_cli.commands.session import Session, pass_session
+from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.reporting.figures import FIGURES, FORMATS, encode, make
 
 if TYPE_CHECKING:
@@ -42,7 +42,12 @@ Nothing is trained, measured or prepared. Some figures also need the weights of 
 @click.argument("names", nargs=-1, metavar="[NAME]…", shell_complete=complete_figures)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="png", help="Kind of file.")
 @click.option("--out", type=UserPath(file_okay=False), help="Folder of the files [default: RESULTS/figures].")
-@click.option("--units", metavar="N,N,…", help="Hidden units whose filters are shown [default: the most active ones].")
+@click.option(
+    "--units",
+    type=NumberList(int, 0),
+    metavar="N,N,…",
+    help="Hidden units whose filters are shown [default: the most active ones].",
+)
 @suite_option
 @profile_option
 @source_option
@@ -53,11 +58,10 @@ def command(
     names: tuple[str, ...],
     form: str,
     out: Path | None,
-    units: str | None,
+    units: tuple[int, ...] | None,
     suite_path: Path | None,
     profile: str,
     source: str | None,
-    as_json: bool,
 ) -> None:
     """Draw figures."""
     from thetarbm_cli import storage
@@ -68,7 +72,7 @@ def command(
     for name in names:
         FIGURES[name]  # An unknown name is refused before anything is drawn.
     suite = load_suite(suite_path, check_settings=False)
-    context = figure_context(suite, session.run_context(), profile, source, units=_numbers(units))
+    context = figure_context(suite, session.run_context(), profile, source, units=units or ())
     drawn, left_out = _draw(session, context, names, form)
     folder = out or session.results / "figures"
     # Universes have a size and sources of their own.
@@ -87,9 +91,7 @@ def command(
         figures=[Figure(name=name, title=FIGURES[name].label, file=str(path)) for name, path in files.items()],
         left_out=[FigureLeftOut(name=name, reason=reason) for name, reason in left_out.items()],
     )
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         for file in output.files:
             click.echo(file)
 
@@ -116,11 +118,3 @@ def _draw(
         without = ", ".join(name for name, why in left_out.items() if why == reason)
         logger.warning("left out: %s: %s", without, reason)
     return drawn, left_out
-
-
-def _numbers(words: str | None) -> tuple[int, ...]:
-    """Read hidden units as a user writes them."""
-    try:
-        return tuple(int(word) for word in words.split(",")) if words is not None else ()
-    except ValueError:
-        raise InputError(f"--units takes whole numbers with commas between them, not {words!r}") from None

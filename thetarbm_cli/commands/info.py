@@ -11,7 +11,7 @@ import click
 
 from thetarbm_cli import __version__
 from thetarbm_cli.commands.options import json_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ DISTRIBUTIONS = {
 @click.command()
 @json_option
 @pass_session
-def command(session: Session, as_json: bool) -> None:
+def command(session: Session) -> None:
     """Show versions, backend, threads, folders and what is prepared."""
     from thetarbm_cli.data.prepare import list_prepared
     from thetarbm_cli.outputs import Info
@@ -51,9 +51,7 @@ def command(session: Session, as_json: bool) -> None:
             **{name: _version(distributions) for name, distributions in DISTRIBUTIONS.items()},
         },
     )
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         print_text(_as_text(output), indent=INDENT)
 
 

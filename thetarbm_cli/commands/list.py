@@ -11,7 +11,7 @@ import click
 
 from thetarbm_cli.commands.completion import complete_settings
 from thetarbm_cli.commands.options import RegistryChoice, json_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import Cell, print_table, print_text, state_cell
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES
 from thetarbm_cli.registry import MODELS
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print all settings and numbers as CSV.")
 @pass_session
-def command(
-    session: Session, models: tuple[str, ...], where: tuple[str, ...], sort: str, as_json: bool, as_csv: bool
-) -> None:
+def command(session: Session, models: tuple[str, ...], where: tuple[str, ...], sort: str, as_csv: bool) -> None:
     """List every record: the settings that set it apart from the defaults, and its main numbers.
 
     KEY is a setting as --set names it, or model, seed, state, dataset, source, cells, or a number as
@@ -47,13 +45,12 @@ def command(
     from thetarbm_cli.outputs import List
     from thetarbm_cli.reporting.listing import list_runs
 
-    if as_json and as_csv:
+    if session.as_json and as_csv:
         raise click.UsageError("--json and --csv exclude each other.")
     store = RunStore(session.results)
     records = [record for record in store.load_all() if not models or record.settings.model in models]
     output = List(runs=list_runs(records, where, sort))
-    if as_json:
-        emit_json(output)
+    if session.print_json(output):
         return
     if as_csv:
         by_run = {record.run: record for record in records}

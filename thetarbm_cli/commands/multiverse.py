@@ -10,7 +10,7 @@ import click
 from thetarbm_cli.commands.options import jobs_option, json_option, suite_option
 from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.run import executor_options, make_executor
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import Cell as TableCell
 from thetarbm_cli.commands.terminal import print_command, print_table, print_text, state_cell
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING
@@ -56,7 +56,6 @@ def command(
     suite_path: Path | None,
     dry_run: bool,
     retry_failed: bool,
-    as_json: bool,
     **where: Any,
 ) -> int:
     """Judge the paper's claims over all plausible readings of what it leaves open.
@@ -81,7 +80,7 @@ def command(
         code = _make_runs(session, suite, suite_path, readings, wanted, dry_run, retry_failed, **where)
         if dry_run or code:
             return code
-    return _print_analysis(session, suite, readings, profile, as_json)
+    return _print_analysis(session, suite, readings, profile)
 
 
 def _make_runs(
@@ -99,11 +98,10 @@ def _make_runs(
     from thetarbm_cli.experiments.execution.job import training_of
     from thetarbm_cli.experiments.execution.plan import make_plan, pending
     from thetarbm_cli.experiments.multiverse import multiverse_store, note_universes, pack, remove_weights
-    from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.experiments.suite.loader import suite_identity
 
     executor = make_executor(jobs, **where)
-    context = RunContext(session.data_dir, multiverse_store(session.results), session.backend_name)
+    context = session.run_context(multiverse_store(session.results))
     stages = readings.stages(wanted)
     plan = make_plan(
         context, [cell for stage in stages for cell in stage], seeds=1, suite=suite_identity(suite, suite_path)
@@ -140,7 +138,7 @@ def _make_runs(
     return EXIT_FAILED if lost else 0
 
 
-def _print_analysis(session: Session, suite: Suite, readings: Readings, profile: str, as_json: bool) -> int:
+def _print_analysis(session: Session, suite: Suite, readings: Readings, profile: str) -> int:
     """Print what the recorded universes say."""
     from thetarbm_cli.experiments.runs.store import RunStore
     from thetarbm_cli.reporting.multiverse import analyse, find_universes, summary, tables
@@ -148,8 +146,7 @@ def _print_analysis(session: Session, suite: Suite, readings: Readings, profile:
     others = RunStore(session.results).load_all()
     found = find_universes(suite, session.results, readings.name, profile, others)
     output = (found or analyse(readings, [], noted=[])).output()
-    if as_json:
-        emit_json(output)
+    if session.print_json(output):
         return 0
     if not output.universes:
         print_text(f"no universe is recorded; {command_line('multiverse', '--universes', '64')} makes the runs")

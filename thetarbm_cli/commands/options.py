@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +67,28 @@ class RegistryChoice(click.Choice):  # type: ignore[type-arg]  # Generic since c
         return click.Choice(self._registry.names)
 
 
+class NumberList(click.ParamType):  # type: ignore[type-arg]
+    """Numbers with commas between them."""
+
+    name = "numbers"
+
+    def __init__(self, kind: type[int] | type[float], low: float, high: float = math.inf) -> None:
+        self.kind, self.low, self.high = kind, low, high
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse and check ``1,2,3``."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            numbers = tuple(self.kind(word) for word in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of {self.kind.__name__} numbers such as {self.low:g},…", param, ctx)
+        for number in numbers:
+            if not self.low <= number <= self.high:
+                self.fail(f"{number} is outside {self.low:g}…{self.high:g}", param, ctx)
+        return numbers
+
+
 def _repeat_suite(ctx: click.Context, param: click.Parameter, suite: Path | None) -> Path | None:
     """Let the commands that this call prints take the same suite."""
     if not ctx.resilient_parsing:
@@ -73,7 +96,20 @@ def _repeat_suite(ctx: click.Context, param: click.Parameter, suite: Path | None
     return suite
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on stdout.")
+def _note_json(ctx: click.Context, param: click.Parameter, as_json: bool) -> None:
+    """Let the session of this call print JSON."""
+    if as_json and not ctx.resilient_parsing:
+        ctx.obj = replace(ctx.obj, as_json=True)
+
+
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    expose_value=False,
+    callback=_note_json,
+    help="Print one JSON object on stdout.",
+)
 
 suite_option = click.option(
     "--suite",

@@ -8,7 +8,7 @@ import click
 
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import UserPath, json_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 
@@ -28,7 +28,6 @@ def command(
     out: Path | None,
     slim: bool,
     remove: bool,
-    as_json: bool,
 ) -> None:
     """Put the records of runs, with all that was measured, into one compressed file with a checksum.
 
@@ -53,8 +52,7 @@ def command(
     count = (add_records if is_own else pack_records)(store, path, names, slim)
     removed = remove_packed(store, path) if remove else []
     output = Pack(path=str(path), bytes=path.stat().st_size, records=count, runs=names, slim=slim, removed=removed)
-    if as_json:
-        emit_json(output)
+    if session.print_json(output):
         return
     print_text(f"{path}: {count} records, {output.bytes / 1e3:.1f} kB")
     if remove:

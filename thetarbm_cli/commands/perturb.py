@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from thetarbm_cli.commands.options import (
+    NumberList,
     images_option,
     jobs_option,
     json_option,
@@ -16,7 +17,7 @@ from thetarbm_cli.commands.options import (
     set_option,
 )
 from thetarbm_cli.commands.run import make_all
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.tables import print_paper_table
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
@@ -24,31 +25,9 @@ from thetarbm_cli.outcomes import ERROR
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord
-    from thetarbm_cli.experiments.runs.settings import Assignments
+    from thetarbm_cli.experiments.runs.settings import Sections
     from thetarbm_cli.experiments.suite.schema import Cell
     from thetarbm_cli.outputs import Perturb
-
-
-class NumberList(click.ParamType):  # type: ignore[type-arg]
-    """Numbers with commas between them."""
-
-    name = "numbers"
-
-    def __init__(self, kind: type[int] | type[float], low: float, high: float) -> None:
-        self.kind, self.low, self.high = kind, low, high
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse and check ``1,2,3``."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            numbers = tuple(self.kind(word) for word in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of {self.kind.__name__} numbers such as {self.low:g},…", param, ctx)
-        for number in numbers:
-            if not self.low <= number <= self.high:
-                self.fail(f"{number} is outside {self.low:g}…{self.high:g}", param, ctx)
-        return numbers
 
 
 @click.command("perturb")
@@ -89,7 +68,6 @@ def command(
     seed: int,
     assignments: tuple[str, ...],
     jobs: int,
-    as_json: bool,
 ) -> None:
     """Make Table 3: the θ-RBM's test error when orientations are off by ±ε, ε ~ Binomial(n, p).
 
@@ -97,13 +75,14 @@ def command(
     """
     from thetarbm_cli.experiments.execution.plan import make_plan, pending
     from thetarbm_cli.experiments.runs.images import require_images
-    from thetarbm_cli.experiments.runs.settings import parse_assignments
+    from thetarbm_cli.experiments.runs.settings import by_section, lay_over, parse_assignments
     from thetarbm_cli.outputs import Perturb, PerturbedCell
 
     assigned = parse_assignments(assignments)
-    if assigned.perturbation.keys() & {"n", "p", "scope"}:
+    if assigned.keys() & {"perturbation.n", "perturbation.p", "perturbation.scope"}:
         raise InputError("n, p and scope of the perturbation are set by --n, --p and --scope here, not by --set")
-    unperturbed, *perturbed = _cells(profile, source, assigned, n_values, p_values, scope)
+    given = lay_over({"data": {"source": source}}, by_section(assigned))
+    unperturbed, *perturbed = _cells(profile, given, n_values, p_values, scope)
     context = session.run_context()
     require_images(context.data_dir, unperturbed.settings().data)
     plan = make_plan(context, [unperturbed, *perturbed], only_seed=seed)
@@ -120,19 +99,12 @@ def command(
             for cell in perturbed
         ],
     )
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         _show(output, [unperturbed, *perturbed], records)
 
 
 def _cells(
-    profile: str,
-    source: str,
-    assigned: Assignments,
-    n_values: tuple[int, ...],
-    p_values: tuple[float, ...],
-    scope: str,
+    profile: str, given: Sections, n_values: tuple[int, ...], p_values: tuple[float, ...], scope: str
 ) -> list[Cell]:
     """Lay what was asked for over the suite's cell that Table 3 is compared with: it, then one for each n and p."""
     from thetarbm_cli.experiments.suite.loader import load_suite
@@ -142,27 +114,18 @@ def _cells(
     published = {(cell.at["n"], cell.at["p"]): cell.published for cell in suite if "3" in cell.tables}
     usual = next(cell for cell in suite if "3" in cell.tables).unperturbed(suite)
     assert usual is not None
-    unperturbed = replace(
-        usual,
-        name="unperturbed",
-        data={**usual.data, "source": source, **assigned.data},
-        parameters={**usual.parameters, **assigned.parameters},
-        svm={**usual.svm, **assigned.svm},
-        **assigned.run,
-        measures=("error",),
-        offsets=(),
-    )
+    asked = replace(usual, measures=("error",), offsets=()).with_settings(given)
+    unperturbed = replace(asked, name="unperturbed", perturbation=None)
     return [
         unperturbed,
         *(
             replace(
-                unperturbed,
+                asked,
                 name=f"n = {n}, p = {p}",
                 at={"n": n, "p": p},
                 tables=("3",),
-                perturbation={**assigned.perturbation, "n": n, "p": p, "scope": scope},
                 published=published.get((n, p), {}),
-            )
+            ).with_settings({"perturbation": {"n": n, "p": p, "scope": scope}})
             for n in n_values
             for p in p_values
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from thetarbm_cli.commands.options import UserPath, images_option, json_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.registry import DATASETS, source_names
 
@@ -60,7 +60,6 @@ def command(
     transpose: str,
     seed: int,
     force: bool,
-    as_json: bool,
 ) -> None:
     """Prepare mnist-rot, mnist, fashion-rot, optdigits-rot or your own images.
 
@@ -81,11 +80,9 @@ def command(
         with session.progress(f"preparing {name if source in source_names() else source}") as progress:
             prepared = prepare(session.data_dir, name, seed=seed, force=force, progress=progress, **options)
         found.append(_describe(session, prepared))
-    if as_json:
-        emit_json(PreparedSets(datasets=found) if dataset == "all" else found[0])
-        return
-    for data in found:
-        print_text(_as_text(data), indent=INDENT)
+    if not session.print_json(PreparedSets(datasets=found) if dataset == "all" else found[0]):
+        for data in found:
+            print_text(_as_text(data), indent=INDENT)
 
 
 def _describe(session: Session, prepared: Prepared) -> PreparedData:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from thetarbm_cli.commands.options import UserPath, json_option, profile_option, source_option, suite_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunContext
@@ -37,7 +37,6 @@ def command(
     suite_path: Path | None,
     profile: str,
     source: str | None,
-    as_json: bool,
 ) -> None:
     """Write one HTML page with verdicts, tables, figures, assumptions, environments and commands.
 
@@ -58,9 +57,7 @@ def command(
     if lost:
         why = set(lost.values()).pop() if len(set(lost.values())) == 1 else "the page says what each lacks"
         session.say(f"not drawn: {', '.join(lost)}; {why}")
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         click.echo(output.path)
     if show and not webbrowser.open(path.resolve().as_uri()):
         session.say(f"no browser could be started; open {path} by hand")

@@ -18,7 +18,7 @@ from thetarbm_cli.commands.options import (
     suite_option,
 )
 from thetarbm_cli.commands.progress import RunsDisplay
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError, ThetaRBMError
 
@@ -84,7 +84,6 @@ def command(
     keep_going: bool,
     force: tuple[str, ...],
     retry_failed: bool,
-    as_json: bool,
     **where: Any,
 ) -> int:
     """Make every run of the suite that is missing, or of the named experiments or cells.
@@ -119,7 +118,7 @@ def command(
     if dry_run:
         reason = why_due(session.results, theory) if theory is not None else ""
         runs = [theory_run("pending", reason)] if reason else []
-        return _print_due(session, _output(runs + final_states(plan, {}, retry_failed)), as_json)
+        return _print_due(session, _output(runs + final_states(plan, {}, retry_failed)))
     started = time.perf_counter()
     session.say(f"{len(due)} run{'' if len(due) == 1 else 's'} to make" if due else "nothing to run")
     checked = do_theory(session.results, theory, lambda why: session.say(f"theory: {why}"))
@@ -129,7 +128,7 @@ def command(
             finished[run] = outcome
             display.finished(run, outcome)
     runs = ([checked] if checked else []) + final_states(plan, finished, retry_failed)
-    return _print_end(_output(runs, time.perf_counter() - started), as_json)
+    return _print_end(session, _output(runs, time.perf_counter() - started))
 
 
 def make_all(session: Session, context: RunContext, runs: list[PlannedRun], jobs: int) -> dict[PlannedRun, Outcome]:
@@ -159,12 +158,10 @@ def make_executor(jobs: int, executor: str, scheduler: str | None, no_shared_fol
     return DaskExecutor(scheduler, workers=jobs, shared=not no_shared_folder)
 
 
-def _print_due(session: Session, output: Run, as_json: bool) -> int:
+def _print_due(session: Session, output: Run) -> int:
     """Print what is to be done, and why."""
     due = [run for run in output.runs if run.state == "pending"]
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         for run in output.runs:
             if run.state != "cached":
                 print_text(f"{run.cell} seed {run.seed}: {run.reason}", indent=2)
@@ -172,12 +169,10 @@ def _print_due(session: Session, output: Run, as_json: bool) -> int:
     return EXIT_RUNS_MISSING if due else 0
 
 
-def _print_end(output: Run, as_json: bool) -> int:
+def _print_end(session: Session, output: Run) -> int:
     """Print how many runs ended in which way, and those that failed or were not started."""
     unfinished = [run for run in output.runs if run.state in ("failed", "pending")]
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         print_text(f"{output.done} done, {output.cached} cached, {output.failed} failed, {output.seconds:.0f} s")
         for run in unfinished:
             print_text(f"  {run.state}: {run.cell} seed {run.seed}: {run.reason}", indent=4)

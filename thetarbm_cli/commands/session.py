@@ -16,19 +16,20 @@ from thetarbm_cli.commands.progress import Display, Progress, print_message
 
 if TYPE_CHECKING:
     from thetarbm_cli.backend import Backend
-    from thetarbm_cli.experiments.runs.store import RunContext
+    from thetarbm_cli.experiments.runs.store import RunContext, RunStore
     from thetarbm_cli.outputs import Output
 
 
 @dataclass(frozen=True)
 class Session:
-    """The global options of one call."""
+    """The global options of one call, and whether it asks for JSON."""
 
     data_dir: Path
     results: Path
     backend_name: str
     threads: int
     quiet: bool
+    as_json: bool = False
 
     @classmethod
     def open(cls, data_dir: Path | None, results: Path | None, backend: str, threads: int, quiet: bool) -> Session:
@@ -55,16 +56,26 @@ class Session:
 
         return select_backend(self.backend_name)
 
-    def run_context(self) -> RunContext:
-        """Put folders and backend together as the experiments take them."""
+    def run_context(self, store: RunStore | None = None) -> RunContext:
+        """Put folders and backend together as the experiments take them; the runs are those of --results, or others."""
         from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 
-        return RunContext(self.data_dir, RunStore(self.results), self.backend_name)
+        return RunContext(self.data_dir, store or RunStore(self.results), self.backend_name)
 
     def say(self, message: str) -> None:
         """Print a message for people on stderr."""
         if not self.quiet:
             print_message(message)
+
+    def print_json(self, output: Output) -> bool:
+        """Print the output of a command on stdout if it is asked for as JSON; say whether it is.
+
+        Optional fields that nobody set are left out.
+        """
+        if self.as_json:
+            content = output.model_dump(mode="json", exclude_unset=True)
+            click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+        return self.as_json
 
     @contextmanager
     def progress(self, label: str) -> Iterator[Progress]:
@@ -74,9 +85,3 @@ class Session:
 
 
 pass_session = click.make_pass_decorator(Session)
-
-
-def emit_json(output: Output) -> None:
-    """Print the output of a command on stdout, without optional fields that nobody set."""
-    content = output.model_dump(mode="json", exclude_unset=True)
-    click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))

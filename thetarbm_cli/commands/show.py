@@ -11,7 +11,7 @@ import click
 
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option, suite_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import console
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @suite_option
 @json_option
 @pass_session
-def command(session: Session, run: str, suite_path: Path | None, as_json: bool) -> None:
+def command(session: Session, run: str, suite_path: Path | None) -> None:
     """Show one run: settings that differ from the defaults, numbers next to the paper's, history, times, files.
 
     RUN is as for evaluate. Of a run that is being trained, its settings and how far it is are shown. Nothing is
@@ -40,9 +40,7 @@ def command(session: Session, run: str, suite_path: Path | None, as_json: bool) 
         shown = summarise_unfinished(store, name)
     else:
         shown = summarise(store, store.require(name), load_suite(suite_path, check_settings=False))
-    if as_json:
-        emit_json(shown)
-    else:
+    if not session.print_json(shown):
         _print(shown)
 
 

@@ -8,7 +8,7 @@ import click
 
 from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.commands.options import json_option, profile_option, seeds_option, source_option, suite_option
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_table, state_cell
 from thetarbm_cli.errors import EXIT_RUNS_MISSING
 
@@ -28,7 +28,6 @@ def command(
     profile: str,
     seeds: int | None,
     source: str | None,
-    as_json: bool,
 ) -> int:
     """Say of each cell whether it is done, missing, failed, stale or running, and why.
 
@@ -48,9 +47,7 @@ def command(
     output = Status(due=sum(cell.state != "done" for cell in cells), cells=cells)
     if not session.results.is_dir() and not any(cell.done for cell in cells):
         session.say(f"the results folder {session.results} does not exist: nothing was run yet")
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         rows = [
             (cell.cell, f"{cell.done}/{cell.seeds}", state_cell(cell.state), (cell.reason, "weak")) for cell in cells
         ]

@@ -12,7 +12,7 @@ import click
 from thetarbm_cli.commands.completion import complete_tables
 from thetarbm_cli.commands.options import UserPath, json_option, profile_option, suite_option
 from thetarbm_cli.commands.progress import print_message
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import Cell, fits, print_table, print_text, state_cell
 from thetarbm_cli.errors import EXIT_FAILED, InputError, ReadOnlyError
 from thetarbm_cli.followup import command_line
@@ -60,7 +60,6 @@ def command(
     check: bool,
     suite_path: Path | None,
     profile: str,
-    as_json: bool,
 ) -> int:
     """Print the paper's tables from the records, with the published numbers, and write them to files.
 
@@ -94,8 +93,8 @@ def command(
         for path in wrong:
             print_message(f"{path} is not what the records give; {what_helps} writes it")
         return EXIT_FAILED if wrong else 0
-    if as_json:
-        emit_json(_output(report))
+    if session.as_json:
+        session.print_json(_output(report))
     elif form is None and sys.stdout.isatty():
         _print_report(report, with_verdicts=table == "all")
     else:

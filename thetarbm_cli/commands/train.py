@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from thetarbm_cli.commands.options import RegistryChoice, images_option, json_option, seed_option, set_option
 from thetarbm_cli.commands.progress import TrainingDisplay
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
@@ -73,7 +73,6 @@ def command(
     seed: int,
     assignments: tuple[str, ...],
     force: bool,
-    as_json: bool,
     **settings: Any,
 ) -> None:
     """Train one model; the same call finds the finished run, or resumes one that was cut off.
@@ -86,42 +85,30 @@ def command(
     """  # noqa: D301  click takes \b as "keep these lines"
     with session.progress(model):
         # The libraries take a second.
-        from thetarbm_cli.experiments.runs.settings import parse_assignments, resolve
+        from thetarbm_cli.experiments.runs.settings import by_section, parse_assignments, resolve
         from thetarbm_cli.experiments.runs.training import refuse_missing_images, train_run
 
     assigned = parse_assignments(assignments)
-    given = {name: value for name, value in settings.items() if value is not None}
-    _refuse_contradiction(given, assigned.parameters)
-    data = {"train_on": train_on, "source": source}
-    given_data = {name: value for name, value in data.items() if _is_given(name)}
-    _refuse_contradiction(given_data, assigned.data, "data.")
-    data |= assigned.data
-    if "train_on" in {**given_data, **assigned.data} and str(data["source"]).endswith(".npz"):
+    data = {"data.train_on": train_on, "data.source": source}
+    options = {name: value for name, value in settings.items() if value is not None}
+    options |= {name: value for name, value in data.items() if _is_given(name.removeprefix("data."))}
+    _refuse_contradiction(options, assigned)
+    given = {**data, **options, **assigned}
+    if "data.train_on" in {**options, **assigned} and str(given["data.source"]).endswith(".npz"):
         raise InputError(
-            f"--train-on {data['train_on']} and --source {data['source']} contradict each other: "
+            f"--train-on {given['data.train_on']} and --source {given['data.source']} contradict each other: "
             "a file of images is what the run learns from, so leave --train-on out"
         )
-    resolved = resolve(
-        model,
-        profile=profile,
-        preset=preset,
-        data=data,
-        parameters={**assigned.parameters, **given},
-        perturbation=assigned.perturbation,
-        svm=assigned.svm,
-        **assigned.run,
-    )
+    resolved = resolve(model, profile=profile, preset=preset, **by_section(given))
     started = time.perf_counter()
     context = session.run_context()
     with TrainingDisplay(session.quiet, model) as display:
         # A profile takes as many images as there are; who names a number wants that number.
-        refuse_missing_images(context, resolved, seed, assigned.data, display.preparing)
+        refuse_missing_images(context, resolved, seed, by_section(assigned).get("data", ()), display.preparing)
         trained = train_run(context, resolved, seed, force=force, on_epoch=display.epoch, on_data=display.preparing)
     elapsed = time.perf_counter() - started
     output = _output(context.store, trained)
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         _show(output, elapsed)
 
 
@@ -130,14 +117,12 @@ def _is_given(name: str) -> bool:
     return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
-def _refuse_contradiction(options: dict[str, Any], assigned: dict[str, Any], section: str = "") -> None:
+def _refuse_contradiction(options: dict[str, Any], assigned: dict[str, Any]) -> None:
     """Refuse a setting that an option and --set give different values."""
     for name in options.keys() & assigned.keys():
         if options[name] != assigned[name]:
-            option = f"--{name.replace('_', '-')} {options[name]}"
-            raise InputError(
-                f"{option} and --set {section}{name}={assigned[name]} contradict each other: give one of them"
-            )
+            option = f"--{name.removeprefix('data.').replace('_', '-')} {options[name]}"
+            raise InputError(f"{option} and --set {name}={assigned[name]} contradict each other: give one of them")
 
 
 def _output(store: RunStore, trained: TrainedRun) -> Train:

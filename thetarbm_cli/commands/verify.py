@@ -8,7 +8,7 @@ import click
 
 from thetarbm_cli.commands.options import json_option
 from thetarbm_cli.commands.progress import Display
-from thetarbm_cli.commands.session import Session, emit_json, pass_session
+from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.terminal import print_table, state_cell
 from thetarbm_cli.errors import EXIT_FAILED
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--size", type=click.IntRange(4, 40), default=28, help="Side of the images.")
 @json_option
 @pass_session
-def command(session: Session, rotations: int, size: int, as_json: bool) -> int:
+def command(session: Session, rotations: int, size: int) -> int:
     """Check the paper's mathematics numerically, on the shipped digits.
 
     Under exact (permutation) rotations every claim must hold to rounding; for bilinear and nearest ones the
@@ -42,9 +42,7 @@ def command(session: Session, rotations: int, size: int, as_json: bool) -> int:
 
         verify(sample_digits(1000, size), rotations=rotations, on_check=note)
     output = Verify(passed=all(check.passed for check in checks), checks=checks)
-    if as_json:
-        emit_json(output)
-    else:
+    if not session.print_json(output):
         rows = [(check.rotation, check.name, f"{check.value:.3g}", state_cell(_verdict(check))) for check in checks]
         print_table(("rotation", "check", "deviation", "verdict"), rows)
         click.echo("every exact claim holds" if output.passed else "an exact claim fails")

@@ -25,7 +25,7 @@ from thetarbm_cli.experiments.runs.packing import SUFFIX, find_packs, pack_recor
 from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.schema import Cell, Choice, Suite, lay_over, options_for
+from thetarbm_cli.experiments.suite.schema import Cell, Choice, Suite, options_for, with_options
 
 # Of the Sobol sequence. Another seed is another design: what is recorded would be found no more.
 SEED = 0
@@ -154,7 +154,7 @@ class Readings:
         """The cells of the design with the settings of a universe; what the profile sets stays."""
         return [
             replace(
-                lay_over(cell, options_for(cell.model, self.choices, universe.options), self._profile.parameters),
+                with_options(cell, options_for(cell.model, self.choices, universe.options), self._profile.parameters),
                 name=f"{universe.name}/{cell.name}",
                 measures=tuple(self.design.measures) or cell.measures,
             )

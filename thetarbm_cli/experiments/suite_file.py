@@ -132,6 +132,7 @@ def read_document(path: Path) -> Document:
 
 
 def _is_plain(text: str) -> bool:
+    """Whether a text is YAML without tags, anchors, aliases and deep nesting."""
     try:
         return next(find_extras(text, LOADER), None) is None
     except yaml.YAMLError:
@@ -154,7 +155,7 @@ def read_suite_text(path: Path) -> str:
         raise InputError(f"the suite {path} is not UTF-8 text (byte {error.start})") from error
 
 
-def find_extras(text: str, loader: Any = yaml.SafeLoader) -> Iterator[Problem]:
+def find_extras(text: str, loader: Any) -> Iterator[Problem]:
     """Every tag, anchor and alias in a text, and what is too deep, without building anything from them."""
     depth = 0
     for event in yaml.parse(text, Loader=loader):
@@ -250,7 +251,7 @@ def suite_names(given: Path | None = None) -> SuiteNames:
     try:
         text = read_suite_text(find_suite(given))
         # The loader itself would follow aliases that grow, and nesting until its stack ends.
-        if next(find_extras(text, LOADER), None) is not None:
+        if not _is_plain(text):
             return NOTHING
         content = yaml.load(text, Loader=LOADER)
         experiments = {entry["name"]: entry for entry in content["experiments"]}

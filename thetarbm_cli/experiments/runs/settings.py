@@ -11,8 +11,7 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
 from functools import cache
 from typing import Any, Literal, cast
 
@@ -39,10 +38,14 @@ Protocol = Literal["paper", "choice", "final"]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr | None
 
 
-class Sizes(BaseModel):
-    """How many images of each split, where not all of it, and which splits are learned from and tested on."""
+class Part(BaseModel):
+    """Settings, or anything in a suite: unknown keys are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Sizes(Part):
+    """How many images of each split, where not all of it, and which splits are learned from and tested on."""
 
     train: StrictInt | None = Field(default=None, ge=1)
     valid: StrictInt | None = Field(default=None, ge=1)
@@ -55,10 +58,8 @@ class Sizes(BaseModel):
     )
 
 
-class Profile(BaseModel):
+class Profile(Part):
     """What a profile lays over the defaults, and how many seeds it asks for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     about: str = ""
     seeds: int = Field(default=1, ge=1, le=MOST_SEEDS, description="Seeds of every cell: 0, 1, …")
@@ -141,15 +142,13 @@ Draws = Literal["two", "one"]
 Overflow = Literal["modulo", "clip"]
 
 
-class DataSettings(BaseModel):
+class DataSettings(Part):
     """Which images a run sees; counts of None mean all of a split.
 
     The `protocol` says which splits those are: ``paper`` learns from the training images and is tested on the test
     images; ``choice`` learns from the same and is tested on the validation images, so that settings can be chosen;
     ``final`` learns from training and validation images, with settings that were chosen before.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     train_on: str = Field(default="mnist-rot", description="The data set.")
     source: str = Field(default="generated", description="Where its images come from.")
@@ -171,10 +170,8 @@ class DataSettings(BaseModel):
         return DATASETS[self.train_on].tested_on or self.train_on
 
 
-class Perturbation(BaseModel):
+class Perturbation(Part):
     """Table 3: s ← s ± ε, ε ~ Binomial(n, p)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     n: int = Field(ge=1, description="Largest error of the orientation index.")
     p: float = Field(gt=0, lt=1, description="Probability of the Binomial distribution.")
@@ -189,10 +186,8 @@ class Perturbation(BaseModel):
         return {**self.model_dump(include={"n", "p", "scope"}), **self.model_dump(exclude_defaults=True)}
 
 
-class SVMSettings(BaseModel):
+class SVMSettings(Part):
     """The RBF-SVM that judges the features; by default the paper's C = 10 and "σ = 0.02", read as exp(-0.02 d²)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     C: float = Field(default=10.0, gt=0, allow_inf_nan=False, description="Penalty of the SVM.")
     gamma: float = Field(default=0.02, gt=0, allow_inf_nan=False, description="γ of its kernel exp(-γ d²).")
@@ -201,12 +196,12 @@ class SVMSettings(BaseModel):
 
 # The settings of a run that are none of its model's, by the word before the dot of their names.
 SECTIONS: dict[str, type[BaseModel]] = {"data": DataSettings, "perturbation": Perturbation, "svm": SVMSettings}
+# Some settings of a run: those of `SECTIONS` and of its model, ``parameters``, as mappings, and ``features``.
+Sections = dict[str, Any]
 
 
-class RunSettings(BaseModel):
+class RunSettings(Part):
     """Everything that the numbers of a run depend on, but for the data's content and the seed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
     data: DataSettings = DataSettings()
@@ -319,15 +314,19 @@ def resolve(
         raise InputError(f"model {model} has no hidden units whose states could be drawn: leave features=states out")
     checked = kind.checked_settings(chosen, name=model)
     defaults = {name: value for name, value in kind.default_settings().items() if name not in checked}
-    given = {
-        "model": model,
-        "data": {**size.data.model_dump(exclude_unset=True), **(data or {})},
+    return checked_run(
+        model=model,
+        data={**size.data.model_dump(exclude_unset=True), **(data or {})},
         # One form for equal settings, whatever the defaults: what is as in the baseline is left out.
-        "parameters": differing({**checked, **defaults}, baseline_parameters(model)),
-        "perturbation": perturbation or None,
-        "svm": svm or {},
-        "features": features,
-    }
+        parameters=differing({**checked, **defaults}, baseline_parameters(model)),
+        perturbation=perturbation or None,
+        svm=svm or {},
+        features=features,
+    )
+
+
+def checked_run(**given: Any) -> RunSettings:
+    """Make settings of a run; its parameters are taken as they are, all else that is wrong is an `InputError`."""
     try:
         return RunSettings.model_validate(given)
     except ValidationError as error:
@@ -354,35 +353,46 @@ def _shipped_profile(name: str) -> Profile:
     return profiles[name]
 
 
-@dataclass(frozen=True)
-class Assignments:
-    """Settings from ``key=value`` words: ``data.x``, ``perturbation.x``, ``svm.x`` and ``features`` are the run's.
-
-    All others are the model's. Each section is checked when the settings are resolved.
-    """
-
-    parameters: dict[str, Any] = field(default_factory=dict)
-    data: dict[str, Any] = field(default_factory=dict)
-    perturbation: dict[str, Any] = field(default_factory=dict)
-    svm: dict[str, Any] = field(default_factory=dict)
-    run: dict[str, Any] = field(default_factory=dict)
-
-
-def parse_assignments(pairs: tuple[str, ...]) -> Assignments:
-    """Settings from ``key=value`` words, the later over the earlier."""
-    assignments = Assignments()
+def parse_assignments(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Settings by name from ``key=value`` words, the later over the earlier."""
+    settings = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise InputError(f"--set takes key=value, not {pair!r}")
+        settings[name] = _value(name, text)
+    if isinstance(settings.get("data.source"), str):
+        settings["data.source"] = os.path.expanduser(settings["data.source"])
+    return settings
+
+
+def by_section(named: Mapping[str, Any]) -> Sections:
+    """Sort settings, by the names that ``--set`` takes, into the sections that `resolve` checks.
+
+    ``data.x``, ``perturbation.x``, ``svm.x`` and ``features`` are the run's, all others the model's.
+    """
+    sections: Sections = {}
+    for name, value in named.items():
         section, dot, key = name.partition(".")
-        if dot and section in SECTIONS:
-            getattr(assignments, section)[key] = _value(name, text)
+        if name == "features":
+            sections[name] = value
+        elif dot and section in SECTIONS:
+            sections.setdefault(section, {})[key] = value
         else:
-            (assignments.run if name == "features" else assignments.parameters)[name] = _value(name, text)
-    if isinstance(assignments.data.get("source"), str):
-        assignments.data["source"] = os.path.expanduser(assignments.data["source"])
-    return assignments
+            sections.setdefault("parameters", {})[name] = value
+    return sections
+
+
+def lay_over(*layers: Sections) -> Sections:
+    """Lay settings over one another, section by section, the later over the earlier; None says nothing of a section."""
+    sections: Sections = {}
+    for layer in layers:
+        for section, given in layer.items():
+            if isinstance(given, dict):
+                sections[section] = {**sections.get(section, {}), **given}
+            elif given is not None:
+                sections[section] = given
+    return sections
 
 
 def _value(name: str, text: str) -> Any:

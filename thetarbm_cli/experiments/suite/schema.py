@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.runs.settings import (
     BASELINE,
     LEARNING,
+    SECTIONS,
     DataSettings,
     Draws,
     Features,
     Overflow,
-    Perturbation,
+    Part,
     Profile,
     RunSettings,
     Scalar,
     Scope,
+    Sections,
     Sizes,
     SVMSettings,
+    by_section,
     changed_defaults,
+    checked_run,
+    lay_over,
     resolve,
 )
 from thetarbm_cli.experiments.suite_file import cell_name
@@ -36,12 +41,17 @@ from thetarbm_cli.registry import DATASETS, MODELS, Registry, preset_names
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord
 
+# The sections of a run's settings.
+GIVEN = (*SECTIONS, "parameters", "features")
 PERTURBATION_AXES = ("n", "p", "scope", "draws", "overflow")
-SVM_AXES = tuple(f"svm.{name}" for name in SVMSettings.model_fields)
-# Axes that say which images a run sees, and what they are called in its settings.
-DATA_AXES = {"train_on": "train_on", "source": "source", "data_seed": "seed"}
-# Axes of a run; all others are settings of the model.
-RUN_AXES = (*PERTURBATION_AXES, *SVM_AXES, "features", *DATA_AXES)
+# Axes of a run by the names that --set takes; all others are settings of the model.
+RUN_AXES = {
+    **{axis: f"perturbation.{axis}" for axis in PERTURBATION_AXES},
+    **{name: name for name in (*(f"svm.{each}" for each in SVMSettings.model_fields), "features")},
+    "train_on": "data.train_on",
+    "source": "data.source",
+    "data_seed": "data.seed",
+}
 
 
 @dataclass(frozen=True)
@@ -64,10 +74,6 @@ class Cell:
     label: str
     model: str
     at: dict[str, Any]
-    data: dict[str, Any]
-    parameters: dict[str, Any]
-    perturbation: dict[str, Any] | None
-    svm: dict[str, Any]
     measures: tuple[str, ...]
     offsets: tuple[float, ...]
     tables: tuple[str, ...]
@@ -76,12 +82,25 @@ class Cell:
     published: dict[str, float]
     context: str
     on_request: bool
+    data: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    perturbation: dict[str, Any] | None = None
+    svm: dict[str, Any] = field(default_factory=dict)
     features: str = "probabilities"
+
+    @property
+    def given(self) -> Sections:
+        """All its settings, by section."""
+        return {section: getattr(self, section) for section in GIVEN}
+
+    def with_settings(self, *layers: Sections) -> Cell:
+        """The cell with these settings over its own."""
+        return replace(self, **lay_over(self.given, *layers))
 
     @property
     def data_settings(self) -> DataSettings:
         """Which images its runs see."""
-        return DataSettings(**self.data)
+        return self._run.data
 
     @property
     def tested_on(self) -> str:
@@ -95,15 +114,9 @@ class Cell:
 
     def settings(self) -> RunSettings:
         """The settings of its runs, checked."""
-        return resolve(
-            self.model,
-            # Its parameters hold the profile's and the suite's defaults, of which a control takes what it has.
-            profile=Profile(parameters=self.parameters),
-            data=self.data,
-            perturbation=self.perturbation,
-            svm=self.svm,
-            features=self.features,
-        )
+        # Its parameters hold the profile's and the suite's defaults, of which a control takes what it has.
+        profile = Profile(parameters=self.parameters)
+        return resolve(self.model, profile=profile, **{**self.given, "parameters": {}})
 
     def fits(self, record: RunRecord, *, any_source: bool = False) -> bool:
         """Whether a record was made with the settings of this cell, whatever its seed, data and algorithm.
@@ -125,26 +138,22 @@ class Cell:
             found[name] == value if name in found else not learns for name, value in wanted.items()
         ):
             return False
-        data, svm, perturbation = self._sections
-        other = any_source and not self.compares_data
+        run, other = self._run, any_source and not self.compares_data
         return (
-            all(value == getattr(data, name) for name, value in settings.data if not (other and name == "source"))
-            and settings.svm == svm
-            and settings.perturbation == perturbation
+            all(value == getattr(run.data, name) for name, value in settings.data if not (other and name == "source"))
+            and settings.svm == run.svm
+            and settings.perturbation == run.perturbation
         )
 
     def unperturbed(self, cells: list[Cell]) -> Cell | None:
         """The cell of the same settings with orientations as they are estimated."""
-        same = (self.model, self.data, self.parameters, self.svm, self.features, None)
-        for cell in cells:
-            if (cell.model, cell.data, cell.parameters, cell.svm, cell.features, cell.perturbation) == same:
-                return cell
-        return None
+        given = {**self.given, "perturbation": None}
+        return next((cell for cell in cells if cell.model == self.model and cell.given == given), None)
 
     @cached_property
-    def _sections(self) -> tuple[DataSettings, SVMSettings, Perturbation | None]:
-        perturbation = None if self.perturbation is None else Perturbation(**self.perturbation)
-        return self.data_settings, SVMSettings(**self.svm), perturbation
+    def _run(self) -> RunSettings:
+        """The settings of its runs without those of the model, checked."""
+        return checked_run(model=self.model, **{**self.given, "parameters": {}})
 
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$", max_length=60)]
@@ -184,12 +193,6 @@ Model = Annotated[
 ]
 Table = Annotated[str, WithJsonSchema({"anyOf": [{"enum": list(TABLES)}, {"type": "string"}], "title": "Table"})]
 Dataset = Annotated[str, _known(DATASETS), WithJsonSchema({"enum": list(DATASETS.own), "type": "string"})]
-
-
-class Part(BaseModel):
-    """Anything in a suite: unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Paper(Part):
@@ -270,7 +273,7 @@ class Assumption(Part):
     name: Name
     reading: str = Field(min_length=1)
     why: str = Field(min_length=1)
-    choices: dict[Name, Choice] = {}
+    choices: dict[Name, Choice] = Field(default={})
 
 
 class NamedUniverse(Part):
@@ -346,8 +349,8 @@ class Experiment(Part):
         default=[], description="Further Δ in degrees for which γ is measured, on the training images."
     )
     seeds: StrictInt | None = Field(default=None, ge=1, description="Fewer seeds than the profile asks for.")
-    tables: list[Table] = []
-    published: list[Published] = []
+    tables: list[Table] = Field(default=[])
+    published: list[Published] = Field(default=[])
     context: str = Field(default="", description="A note for the reader of the tables.")
     on_request: bool = Field(default=False, description="Run only if it is named.")
 
@@ -356,7 +359,7 @@ class Defaults(Part):
     """Settings of all experiments."""
 
     data: DataPart = DataPart()
-    parameters: dict[str, Scalar] = {}
+    parameters: dict[str, Scalar] = Field(default={})
 
 
 class Theory(Part):
@@ -373,7 +376,7 @@ class Suite(Part):
     title: str
     paper: Paper | None = None
     literature: list[Literature] = Field(default=[], description="Errors on mnist-rot published elsewhere.")
-    assumptions: list[Assumption] = []
+    assumptions: list[Assumption] = Field(default=[])
     defaults: Defaults = Defaults()
     profiles: dict[Name, Profile] = Field(min_length=1)
     multiverse: Multiverse | None = None
@@ -415,17 +418,6 @@ class Suite(Part):
 
     def _cell(self, experiment: Experiment, at: dict[str, Any], profile: str, source: str | None) -> Cell:
         size = self.profile(profile)
-        data = {
-            **self.defaults.data.model_dump(exclude_unset=True),
-            **size.data.model_dump(exclude_unset=True),
-            **experiment.data.model_dump(exclude_unset=True),
-            **({"source": source} if source else {}),
-            **{name: at[axis] for axis, name in DATA_AXES.items() if axis in at},
-        }
-        perturbation = None
-        if experiment.perturbation is not None:
-            given = experiment.perturbation.model_dump(exclude_unset=True)
-            perturbation = {**given, **{axis: at[axis] for axis in PERTURBATION_AXES if axis in at}}
         published = next((each for each in experiment.published if each.at == at), Published())
         cell = Cell(
             name=cell_name(experiment.name, at),
@@ -434,20 +426,6 @@ class Suite(Part):
             label=experiment.label,
             model=experiment.model,
             at=at,
-            data=data,
-            parameters={
-                **self.defaults.parameters,
-                **MODELS[experiment.model].preset(experiment.preset),
-                **size.parameters,
-                **experiment.parameters,
-                **{axis: at[axis] for axis in at if axis not in RUN_AXES},
-            },
-            perturbation=perturbation,
-            svm={
-                **experiment.svm.model_dump(exclude_unset=True),
-                **{axis.removeprefix("svm."): at[axis] for axis in SVM_AXES if axis in at},
-            },
-            features=at.get("features", experiment.features),
             measures=tuple(experiment.measures),
             offsets=tuple(experiment.offsets),
             tables=tuple(experiment.tables),
@@ -456,9 +434,23 @@ class Suite(Part):
             published=published.model_dump(exclude={"at"}, exclude_none=True),
             context=experiment.context,
             on_request=experiment.on_request,
+        ).with_settings(
+            _settings(self.defaults),
+            {"parameters": MODELS[experiment.model].preset(experiment.preset)},
+            _settings(size),
+            _settings(experiment),
+            {"data": {"source": source}} if source else {},
+            by_section({RUN_AXES[axis]: value for axis, value in at.items() if axis in RUN_AXES}),
+            {"parameters": {axis: value for axis, value in at.items() if axis not in RUN_AXES}},
         )
         options = options_for(experiment.model, self.choices, experiment.readings)
-        return lay_over(cell, options, {**size.parameters, **at})
+        return with_options(cell, options, {**size.parameters, **at})
+
+
+def _settings(part: Defaults | Profile | Experiment | Option) -> Sections:
+    """The settings that a part of the suite gives, by section."""
+    sections: Sections = part.model_dump(include=set(GIVEN), exclude_unset=True)
+    return sections
 
 
 def options_for(model: str, choices: Mapping[str, Choice], taken: Mapping[str, str]) -> list[Option]:
@@ -470,15 +462,10 @@ def options_for(model: str, choices: Mapping[str, Choice], taken: Mapping[str, s
     ]
 
 
-def lay_over(cell: Cell, options: Sequence[Option], kept: Mapping[str, Any]) -> Cell:
+def with_options(cell: Cell, options: Sequence[Option], kept: Mapping[str, Any]) -> Cell:
     """The cell with the settings of options, but for values of parameters that are kept."""
-    parameters, data, svm, features = dict(cell.parameters), dict(cell.data), dict(cell.svm), cell.features
-    perturbation = None if cell.perturbation is None else dict(cell.perturbation)
-    for option in options:
-        parameters |= {name: kept.get(name, value) for name, value in option.parameters.items()}
-        data |= option.data.model_dump(exclude_unset=True)
-        svm |= option.svm.model_dump(exclude_unset=True)
-        if perturbation is not None:
-            perturbation |= option.perturbation.model_dump(exclude_none=True)
-        features = option.features or features
-    return replace(cell, parameters=parameters, data=data, svm=svm, perturbation=perturbation, features=features)
+    given = lay_over(*map(_settings, options))
+    parameters = {name: kept.get(name, value) for name, value in given.pop("parameters", {}).items()}
+    if cell.perturbation is None:
+        given.pop("perturbation", None)
+    return cell.with_settings(given, {"parameters": parameters})
