@@ -117,7 +117,7 @@ def test_global_options_have_variables_and_the_option_wins(tmp_path: Path) -> No
     data, results, other = (str(tmp_path / name) for name in ("data", "results", "other"))
     variables = {"THETARBM_DATA_DIR": data, "THETARBM_RESULTS": results, "THETARBM_THREADS": "2"}
     variables["THETARBM_BACKEND"] = "numpy"
-    assert info("info", "--json") == [data, results, "asked for", 2]
+    assert info("info", "--json") == info("--json", "info") == [data, results, "asked for", 2]
     assert info("--data-dir", other, "--threads", "1", "info", "--json") == [other, results, "asked for", 1]
     assert info("info", "--json", f"--data-dir={other}", "--quiet", "--threads", "1") == [
         other,

@@ -31,7 +31,7 @@ COMPLETION_VARIABLE = "_THETARBM_COMPLETE"
 # Commands, each a module of its name in thetarbm_cli.commands, with the first line of their help.
 COMMANDS = {
     "demo": "Show the paper's comparison at a quick size, beside the full-size results.",
-    "prepare-data": "Prepare mnist-rot, mnist or your own images.",
+    "prepare-data": "Prepare a data set, or your own images.",
     "train": "Train one model; a finished run is found again, a cut-off one resumed.",
     "evaluate": "Measure runs: RBF-SVM test error and γ-score.",
     "features": "Write the features of a run to a file.",
@@ -76,7 +76,10 @@ class CommandGroup(click.Group):
             raise CommandError(error) from error
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Move global options before the command, and parse; a value is the next word, or stands after ``=``."""
+        """Move global options before the command, --json behind it, and parse.
+
+        The value of an option is the next word, or stands after ``=``.
+        """
         options = {name: each for each in self.params if isinstance(each, click.Option) for name in each.opts}
         before, after, words = [], [], list(args)
         while words:
@@ -94,6 +97,8 @@ class CommandGroup(click.Group):
                     raise click.BadOptionUsage(name, f"Option {name!r} requires an argument.", ctx)
                 before += words[:1]
                 del words[:1]
+        if after[:1] == ["--json"]:
+            after[:2] = reversed(after[:2])
         return super().parse_args(ctx, before + after)
 
     def resolve_command(

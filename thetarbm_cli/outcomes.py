@@ -131,7 +131,7 @@ TABLES = {
         TableKind("ablation", "Ablations: what each reading of the paper is worth", "list"),
         TableKind(
             "making",
-            "What the making of the data is worth: Tables 1 and 2 on mnist-rot by its source",
+            "What the making of the data is worth: the models of Tables 1 and 2 in the universe plain, by source",
             "axis",
             (ERROR, GAMMA_TEST),
             axis="source",

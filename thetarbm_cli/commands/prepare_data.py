@@ -61,7 +61,7 @@ def command(
     seed: int,
     force: bool,
 ) -> None:
-    """Prepare mnist-rot, mnist, fashion-rot, optdigits-rot or your own images.
+    """Prepare a data set, or your own images.
 
     The data is made once and found again; a damaged file is made again. A preview picture is put next to it.
     """

@@ -207,6 +207,8 @@ class Model(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     declared: ClassVar[Mapping[str, Parameter]]
     # Whether `fit` and `transform` use given orientations, and the model has an `orientation_estimator`.
     uses_orientations: ClassVar[bool] = False
+    # Whether features are probabilities of binary units, of which states can be drawn.
+    has_states: ClassVar[bool] = False
     # Other settings of a trained model with which it is also measured, by the name in the record's metrics.
     evaluation_variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 

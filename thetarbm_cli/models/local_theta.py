@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,9 @@ class LocalThetaRBM(OrientedModel, RBM):
     >>> LocalThetaRBM(hidden=4, field=3, pooling=2, fields=200, epochs=2).fit(images).transform(images).shape
     (20, 16)
     """
+
+    # Means over fields, perhaps of length 1.
+    has_states: ClassVar[bool] = False
 
     variance: str = parameter(default="fixed", choices=("fixed",), about="σ = 1.")
     field: int = parameter(default=8, least=2, about="Side of the square field that a filter sees.")

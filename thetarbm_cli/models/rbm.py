@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,8 @@ class RBM(Model, CDConfig):
     >>> RBM(hidden=4, epochs=2).fit(images).transform(images).shape
     (20, 4)
     """
+
+    has_states: ClassVar[bool] = True
 
     hidden: int = parameter(default=500, least=1, about="Number H of hidden units.", kw_only=False)
     visible: str = parameter(

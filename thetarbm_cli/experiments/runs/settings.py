@@ -310,8 +310,8 @@ def resolve(
     if perturbation and not kind.uses_orientations:
         others = (name for name in MODELS.own if model_class(name).uses_orientations)
         raise InputError(f"model {model} sees no orientations to perturb; {', '.join(others)} do")
-    if features == "states" and not issubclass(kind, RBM):
-        raise InputError(f"model {model} has no hidden units whose states could be drawn: leave features=states out")
+    if features == "states" and not kind.has_states:
+        raise InputError(f"features of model {model} are no probabilities of states: leave features=states out")
     checked = kind.checked_settings(chosen, name=model)
     defaults = {name: value for name, value in kind.default_settings().items() if name not in checked}
     return checked_run(
