@@ -15,8 +15,10 @@ from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.runs.record import CheckPart, MetricsPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.reporting.claims import CLAIMS, chance_below, evaluate_claims, to_markdown
+from thetarbm_cli.reporting.claims import CLAIMS, chance_below, evaluate_claims
 from thetarbm_cli.reporting.frame import Value, collect
+from thetarbm_cli.reporting.render import verdicts_page
+from thetarbm_cli.reporting.tables import Part
 
 NAMES = [claim.name for claim in CLAIMS if claim.on != "other data" and not claim.beyond]
 ELSEWHERE = [claim.name for claim in CLAIMS if claim.on != "the paper's data" and not claim.beyond]
@@ -134,7 +136,7 @@ def test_theory() -> None:
 def test_the_page_has_each_claim_with_rule_numbers_and_verdict() -> None:
     found = numbers()
     evaluated = evaluate_claims(found, theory())
-    page = to_markdown([(found, evaluated)], "paper")
+    page = verdicts_page([Part(found, [], evaluated)], "paper")
     for each in evaluated:
         assert f"| {each.claim.text} | *reproduced* |" in page
         assert f"Rule: {each.rule}" in page.replace("\n", " ")
@@ -192,7 +194,8 @@ def test_missing_cells_are_no_data(cells: list[Cell], dataset: str) -> None:
     (empty,) = collect(cells, [], dataset)
     evaluated = evaluate_claims(empty)
     assert {each.verdict for each in evaluated} == {"no data"}
-    assert "missing: test_error_percent of theta at sparsity 0.3" in to_markdown([(empty, evaluated)], "paper")
+    page = verdicts_page([Part(empty, [], evaluated)], "paper")
+    assert "missing: test_error_percent of theta at sparsity 0.3" in page
 
 
 values = st.lists(st.integers(-1000, 1000).map(lambda number: number / 8), min_size=2, max_size=6)

@@ -110,7 +110,7 @@ def test_verdicts_are_told_by_words_with_their_evidence(page: Node) -> None:
 
 def test_every_command_repeats_the_options_of_the_call(tmp_path: Path) -> None:
     with repeating(CallOptions(("--results", "elsewhere"))):
-        page = read(render_page(gather(tmp_path, write_suite(tmp_path), "tiny"), []))
+        page = read(render_page(gather(tmp_path, write_suite(tmp_path), "tiny")))
     words = " ".join(page.one("section", id=name).words for name in ("verdicts", "reruns"))
     commands = re.findall(r"thetarbm (?:--results elsewhere )?run\b", words)
     assert len(commands) >= 5
@@ -159,7 +159,7 @@ def test_runs_made_by_hand_the_date_and_the_revision_are_shown(tmp_path: Path) -
     settings = made.settings.model_copy(update={"parameters": {**CHANGED_DEFAULTS["rbm"], "hidden": 77}})
     update = {"settings": settings, "parameters": {**made.parameters, "hidden": 77}, "cells": [], "run": "rbm-by-hand"}
     save(tmp_path, record_for(cell).model_copy(update={"environment": environment}), made.model_copy(update=update))
-    page = read(render_page(gather(tmp_path, suite, "paper"), [], "2026-01-31"))
+    page = read(render_page(gather(tmp_path, suite, "paper"), "2026-01-31"))
     row = page.one("section", id="others").one("tbody").one("tr")
     assert row.one("th").words == "rbm-by-hand"
     assert [cell.words for cell in row.all("td")] == ["hidden 77", "mnist-rot generated", "7", "12.50", "", ""]
@@ -182,7 +182,7 @@ def test_figures_are_inside_and_missing_ones_are_named(page: Node) -> None:
 @pytest.mark.usefixtures("two_figures")
 def test_text_of_suite_and_records_stays_text(tmp_path: Path) -> None:
     suite = write_suite(tmp_path, SUITE)
-    cell = gather(tmp_path, suite, "paper").report.numbers[0].cells[0]
+    cell = gather(tmp_path, suite, "paper").parts[0].numbers.cells[0]
     name = "<script>alert(1)"
     machine = {"platform": HOSTILE, HOSTILE: [HOSTILE], "git": {"revision": HOSTILE, "dirty": True}}
     environment = EnvironmentPart(**machine)
@@ -226,7 +226,7 @@ def test_each_source_of_images_has_its_part_and_the_same_records_give_the_same_b
         "mnist-rot official sha256 bbbbbbbbbbbb…",
     ]
     assert page.one("table", id="source1-table1").all("td")[0].attributes["data-value"] == "6.0"
-    (only,) = gather(tmp_path / "a", suite, "paper", "official").report.numbers
+    (only,) = gather(tmp_path / "a", suite, "paper", "official").parts
     assert only.source.name == "official"
 
 

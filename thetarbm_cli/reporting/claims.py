@@ -10,7 +10,6 @@ set than the paper's, a claim *carries over* instead.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -554,48 +553,6 @@ def verdict_of(parts: Sequence[Comparison], *, superlative: bool) -> str:
     if superlative:
         return NOT if any(part.contradicted for part in parts) else UNDECIDED
     return PARTLY if any(part.holds for part in parts) else NOT
-
-
-def summary(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None = None) -> str:
-    """Each claim with its verdict, as a Markdown table; `shares` says in how many universes a claim holds."""
-    rows = [["claim", "verdict", "comparisons that hold"], [":--"] * 3]
-    rows += [[each.claim.text, f"*{each.verdict}*", each.held] for each in verdicts]
-    if shares:
-        further = ["holds in universes", ":--", *(shares.get(each.claim.name, MISSING) for each in verdicts)]
-        rows = [[*row, more] for row, more in zip(rows, further, strict=True)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def to_markdown(evaluated: Sequence[tuple[Numbers, list[Verdict]]], profile: str) -> str:
-    """Write a page: for each source of a data set a table, then each claim with its rule and numbers."""
-    source = evaluated[0][0].source
-    title, yes, no, note = "Verdicts", f"is *{REPRODUCED}*", f"is *{NOT}*", ""
-    if not source.is_papers:
-        title, yes, no = f"The paper's claims on {source.dataset}", f"*{ELSEWHERE[REPRODUCED]}*", f"*{ELSEWHERE[NOT]}*"
-        note = "The paper has no numbers on this data set. "
-    lines = [
-        f"# {title}",
-        "",
-        _wrapped(
-            f"Computed by `thetarbm tables` from the records; none is typed by hand. {note}A claim is a list of "
-            f"comparisons: it {yes} if all hold, {no} if none does, *{PARTLY}* else. A superlative, as the lowest "
-            f"error, is never partly so: it {no} if one comparison comes out the other way, and is *{UNDECIDED}* "
-            f"if some are too close to tell. *{NO_DATA}*: a run is missing. Numbers are means ± standard errors over "
-            "seeds, or plain values where there is one seed."
-        ),
-    ]
-    for numbers, verdicts in evaluated:
-        lines += ["", f"## {numbers.source.described}, profile {profile}", "", summary(verdicts)]
-        for each in verdicts:
-            words = _wrapped(f"**{each.verdict}** ({each.held}). Rule: {each.rule}")
-            lines += ["", f"### {each.claim.text}", "", words, ""]
-            lines += [f"- {part.outcome}: {part.words}" for part in each.parts]
-            lines += [f"- missing: {each.missing}"] if each.missing else []
-    return "\n".join(lines) + "\n"
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False)
 
 
 def _mean(value: Value) -> float:

@@ -31,7 +31,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -131,13 +130,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Value:
-    """One measure of one cell over the seeds, ascending, with the paper's number."""
+    """One measure of one cell over the seeds, ascending, with the paper's number and the runs that it comes from."""
 
     cell: Cell
     measure: str
     variant: str
     values: tuple[float, ...]
     published: float | None
+    runs: tuple[RunRecord, ...] = ()
 
     @property
     def column(self) -> str:
@@ -153,6 +153,11 @@ class Value:
     def deviation(self) -> float | None:
         """Standard deviation over the seeds; None with fewer than two."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's; None without both."""
+        return None if self.mean is None or self.published is None else self.mean - self.published
 
 
 @dataclass(frozen=True)
@@ -209,30 +214,23 @@ class Numbers:
         runs = {record.run: record for records in self.records.values() for record in records}
         return pd.DataFrame(pairs, columns=["cell", "run"]).merge(tidy(runs.values()), on="run")
 
-    @cached_property
-    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
-        """Values by seed, by cell, measure and variant, but γ for further Δ, which is several values a run."""
-        lines = self.frame[self.frame["measure"] != "gamma_offset_train"].sort_values("seed", kind="stable")
-        values: dict[Any, tuple[float, ...]] = (
-            lines.groupby(["cell", "measure", "variant"])["value"].agg(tuple).to_dict()
-        )
-        return values
-
     def numbers_of(self, record: RunRecord) -> dict[tuple[str, str], float]:
-        """The numbers of a run by measure and variant, but γ for further Δ."""
+        """The numbers of a run by measure and variant, but γ for further Δ, which is several values a run."""
         numbers = (each for each in numbers_of(record) if each.measure != "gamma_offset_train")
         return {(each.measure, each.variant): each.value for each in numbers}
 
-    def runs_of(self, cell: Cell, measure: str, variant: str = DEFAULT) -> list[tuple[RunRecord, float]]:
-        """The runs of a cell that have a measure, seeds ascending, each with its number."""
-        found = ((record, self.numbers_of(record)) for record in self.records.get(cell.name, []))
-        return [(record, numbers[measure, variant]) for record, numbers in found if (measure, variant) in numbers]
+    @cached_property
+    def _by_run(self) -> dict[str, dict[tuple[str, str], float]]:
+        """The numbers of every run, read once."""
+        return {record.run: self.numbers_of(record) for records in self.records.values() for record in records}
 
     def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
-        """One measure of one cell."""
-        values = self._values.get((cell.name, measure, variant), ())
+        """One measure of one cell, of the runs that have it."""
+        key = (measure, variant)
+        runs = tuple(record for record in self.records.get(cell.name, []) if key in self._by_run[record.run])
+        values = tuple(self._by_run[record.run][key] for record in runs)
         published = None if self.source.is_users else cell.published.get(measure)
-        return Value(cell, measure, variant, values, published)
+        return Value(cell, measure, variant, values, published, runs)
 
     def in_table(self, table: str) -> list[Cell]:
         """The cells of a table, in the order of the suite; among others, those on request only if they were run."""

@@ -49,6 +49,8 @@ from thetarbm_cli.outputs import (
 from thetarbm_cli.reporting.claims import LEVEL, REPRODUCED, RIVALS, Claim, evaluate, multiverse_claims, verdict_of
 from thetarbm_cli.reporting.frame import Numbers, Source
 
+# Designs of the shipped suite whose universes are tested on the paper's data.
+ON_PAPERS_DATA = ("tables", "perturbation", "mnist")
 UNITS = {ERROR: 1.0, GAMMA_TRAIN: 0.02, GAMMA_TEST: 0.02}
 # Sampled universes are looked for in steps of so many, until a step has none that is recorded.
 STEP = 64
@@ -64,11 +66,6 @@ class UniverseNumbers(Numbers):
     """The numbers that count in a universe; `counts` says of each model which evaluation and which form of γ."""
 
     counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-    @cached_property
-    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
-        runs = [(cell.name, record) for cell in self.cells for record in self.records.get(cell.name, [])]
-        return {(cell, *key): (value,) for cell, record in runs for key, value in self.numbers_of(record).items()}
 
     def numbers_of(self, record: RunRecord) -> dict[tuple[str, str], float]:
         """The numbers of a run that count here, by measure and variant."""
@@ -381,11 +378,10 @@ def find_universes(
     return analysis if analysis.recorded else None
 
 
-def claim_shares(suite: Suite, results: Path) -> dict[str, ClaimShare]:
-    """In how many universes of the designs on the paper's data each claim holds, by the claim's name."""
+def claim_shares(designs: Iterable[Analysis | None]) -> dict[str, ClaimShare]:
+    """In how many universes each claim holds, by the claim's name; the first of the designs that judge it counts."""
     shares: dict[str, ClaimShare] = {}
-    for of in ("tables", "perturbation", "mnist"):
-        analysis = find_universes(suite, results, of)
+    for analysis in designs:
         for each in analysis.claims() if analysis else []:
             shares.setdefault(each.claim, each)
     return shares

@@ -1,4 +1,4 @@
-r"""Tables as Markdown, LaTeX and CSV, and as files.
+r"""Tables as Markdown, LaTeX and CSV, verdicts as Markdown, and all as files.
 
 A LaTeX file is a ``table`` with caption and label, to be taken into a document by ``\input``; it needs booktabs and
 graphicx. `to_document` makes a whole document of it, which compiles with a small TeX installation.
@@ -7,6 +7,7 @@ graphicx. `to_document` makes a whole document of it, which compiles with a smal
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ import pandas as pd
 
 from thetarbm_cli import storage
 from thetarbm_cli.outcomes import MEASURES, MISSING
-from thetarbm_cli.reporting import claims
-from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Source
-from thetarbm_cli.reporting.tables import Entry, Report, Row, Table
+from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
+from thetarbm_cli.reporting.frame import Source
+from thetarbm_cli.reporting.tables import Entry, Part, Report, Row, Table
 
 CONTROLS = "also measured"
 CSV = ["table", "source", "row", "column", "cell", "measure", "mean", "std", "seeds", "published"]
@@ -209,6 +210,48 @@ def _letter(letter: str) -> str:
     return "?"
 
 
+def verdicts_table(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None = None) -> str:
+    """Each claim with its verdict, as a Markdown table; `shares` says in how many universes a claim holds."""
+    rows = [["claim", "verdict", "comparisons that hold"], [":--"] * 3]
+    rows += [[each.claim.text, f"*{each.verdict}*", each.held] for each in verdicts]
+    if shares:
+        further = ["holds in universes", ":--", *(shares.get(each.claim.name, MISSING) for each in verdicts)]
+        rows = [[*row, more] for row, more in zip(rows, further, strict=True)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def verdicts_page(parts: Sequence[Part], profile: str) -> str:
+    """Write the verdicts on a data set: for each of its sources a table, then each claim with its rule and numbers."""
+    source = parts[0].source
+    title, yes, no, note = "Verdicts", f"is *{REPRODUCED}*", f"is *{NOT}*", ""
+    if not source.is_papers:
+        title, yes, no = f"The paper's claims on {source.dataset}", f"*{ELSEWHERE[REPRODUCED]}*", f"*{ELSEWHERE[NOT]}*"
+        note = "The paper has no numbers on this data set. "
+    lines = [
+        f"# {title}",
+        "",
+        _wrapped(
+            f"Computed by `thetarbm tables` from the records; none is typed by hand. {note}A claim is a list of "
+            f"comparisons: it {yes} if all hold, {no} if none does, *{PARTLY}* else. A superlative, as the lowest "
+            f"error, is never partly so: it {no} if one comparison comes out the other way, and is *{UNDECIDED}* "
+            f"if some are too close to tell. *{NO_DATA}*: a run is missing. Numbers are means ± standard errors over "
+            "seeds, or plain values where there is one seed."
+        ),
+    ]
+    for part in parts:
+        lines += ["", f"## {part.source.described}, profile {profile}", "", verdicts_table(part.verdicts)]
+        for each in part.verdicts:
+            words = _wrapped(f"**{each.verdict}** ({each.held}). Rule: {each.rule}")
+            lines += ["", f"### {each.claim.text}", "", words, ""]
+            lines += [f"- {comparison.outcome}: {comparison.words}" for comparison in each.parts]
+            lines += [f"- missing: {each.missing}"] if each.missing else []
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False)
+
+
 # LaTeX is a table to be taken into a document, or one by itself.
 FORMATS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
@@ -227,21 +270,20 @@ def report_files(
     """
     size = "" if report.profile == "paper" else f"-{report.profile}"
     contents = {}
-    for source, tables in report.tables.items():
+    pages: dict[str, list[Part]] = {}
+    for part in report.parts:
+        source = part.source
         if of_users not in (None, source.is_users):
             continue
-        for table in (each for each in tables if not each.is_empty):
+        suffix = _suffix(report, source)
+        for table in (each for each in part.tables if not each.is_empty):
             for name in formats:
                 ending, write_table = FORMATS[name]
-                contents[folder / f"{_stem(table)}{size}{_suffix(report, source)}.{ending}"] = write_table(table)
-    pages: dict[str, list[tuple[Numbers, list[claims.Verdict]]]] = {}
-    for numbers, found in [*report.verdicts, *report.carried]:
-        source = numbers.source
-        if of_users in (None, source.is_users):
-            dataset = "" if source.dataset == PAPERS_DATASET else f"-{source.dataset.removesuffix('-rot')}"
-            own = _suffix(report, source) if source.is_users else ""
-            pages.setdefault(f"verdicts{dataset}{size}{own}.md", []).append((numbers, found))
-    return contents | {verdicts / name: claims.to_markdown(own, report.profile) for name, own in pages.items()}
+                contents[folder / f"{_stem(table)}{size}{suffix}.{ending}"] = write_table(table)
+        if part.verdicts:
+            dataset = "" if source.is_papers else f"-{source.dataset.removesuffix('-rot')}"
+            pages.setdefault(f"verdicts{dataset}{size}{suffix if source.is_users else ''}.md", []).append(part)
+    return contents | {verdicts / name: verdicts_page(parts, report.profile) for name, parts in pages.items()}
 
 
 def _stem(table: Table) -> str:
@@ -251,8 +293,8 @@ def _stem(table: Table) -> str:
 
 def _suffix(report: Report, source: Source) -> str:
     """What tells the files of a source apart; two contents under one name are told apart by their checksum."""
-    same = [other for other in report.tables if (other.dataset, other.name) == (source.dataset, source.name)]
-    twice = len(same) > 1
+    names = [(part.source.dataset, part.source.name) for part in report.parts]
+    twice = names.count((source.dataset, source.name)) > 1
     name = "" if source.name == "generated" and not twice else f"-{Path(source.name).stem}"
     return f"{name}-{source.sha256[:8]}" if twice else name
 

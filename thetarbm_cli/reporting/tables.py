@@ -261,17 +261,30 @@ def _mark_best(rows: list[Row]) -> list[Row]:
 
 
 @dataclass(frozen=True)
-class Report:
-    """All tables of one profile, for each source of images, and the verdicts on the paper's claims.
+class Part:
+    """What a report has of images of one source: the tables, and the verdicts on the paper's claims, if it has any."""
 
-    `verdicts` are those on the paper's own data set, `carried` those on others.
-    """
+    numbers: Numbers
+    tables: list[Table]
+    verdicts: list[Verdict]
+
+    @property
+    def source(self) -> Source:
+        """The source of the images."""
+        return self.numbers.source
+
+
+@dataclass(frozen=True)
+class Report:
+    """All tables and verdicts of one profile, for each source of images; those of the paper's data set come first."""
 
     profile: str
-    numbers: list[Numbers]
-    tables: dict[Source, list[Table]]
-    verdicts: list[tuple[Numbers, list[Verdict]]]
-    carried: list[tuple[Numbers, list[Verdict]]] = field(default_factory=list)
+    parts: list[Part]
+
+    @property
+    def tables(self) -> list[Table]:
+        """All tables, those of one source after those of another."""
+        return [table for part in self.parts for table in part.tables]
 
     def missing(self) -> list[str]:
         """For each experiment with missing cells, what is missing and the command that makes it."""
@@ -290,10 +303,10 @@ class Report:
     def _absent(self) -> list[tuple[Numbers, list[Cell]]]:
         """The cells of the tables that have no number, where there are any."""
         found = []
-        for numbers in self.numbers:
-            values = [value for table in self.tables[numbers.source] for value in table.values]
+        for part in self.parts:
+            values = [value for table in part.tables for value in table.values]
             absent = {value.cell.name: value.cell for value in values if value.mean is None}
-            found += [(numbers, list(absent.values()))] if absent else []
+            found += [(part.numbers, list(absent.values()))] if absent else []
         return found
 
 
@@ -319,30 +332,17 @@ def assemble(
     kinds: Sequence[TableKind] = tuple(TABLES.values()),
 ) -> Report:
     """Build tables and verdicts of each data set of the suite, for each source of its images."""
-    papers = collect(cells, records)
-    others = [
-        numbers
-        for dataset in dict.fromkeys(cell.tested_on for cell in cells)
-        if dataset != PAPERS_DATASET
-        for numbers in collect(cells, records, dataset)
-        if numbers.records or (len(kinds) == 1 and numbers.in_table(kinds[0].name))
-    ]
-    return Report(
-        profile,
-        [*papers, *others],
-        {
-            each.source: [build(kind, each) for kind in kinds if _is_shown(kind, kinds, each, beside=number > 0)]
-            for found in (papers, others)
-            for number, each in enumerate(found)
-        },
-        [(numbers, evaluate_claims(numbers, theory)) for numbers in papers],
-        [
-            (numbers, evaluate_claims(numbers))
-            for numbers in others
-            # The claims are on the θ-RBM: a suite may have a data set without it.
-            if numbers.records and any(cell.model == "theta" for cell in numbers.cells)
-        ],
-    )
+    parts = []
+    for dataset in dict.fromkeys([PAPERS_DATASET, *(cell.tested_on for cell in cells)]):
+        is_papers = dataset == PAPERS_DATASET
+        for number, numbers in enumerate(collect(cells, records, dataset)):
+            asked_for = len(kinds) == 1 and numbers.in_table(kinds[0].name)
+            if is_papers or numbers.records or asked_for:
+                tables = [build(kind, numbers) for kind in kinds if _is_shown(kind, kinds, numbers, beside=number > 0)]
+                # The claims are on the θ-RBM: a suite may have another data set without it.
+                claimed = is_papers or (numbers.records and any(cell.model == "theta" for cell in numbers.cells))
+                parts.append(Part(numbers, tables, evaluate_claims(numbers, theory) if claimed else []))
+    return Report(profile, parts)
 
 
 def _is_shown(kind: TableKind, kinds: Sequence[TableKind], numbers: Numbers, *, beside: bool) -> bool:
