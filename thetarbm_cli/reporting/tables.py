@@ -83,6 +83,11 @@ class Table:
         return [entry.value for row in self.rows for entry in row.entries if entry]
 
     @property
+    def lacking(self) -> list[Cell]:
+        """Cells that lack one of their values."""
+        return list({value.cell.name: value.cell for value in self.values if value.mean is None}.values())
+
+    @property
     def paper_rows(self) -> list[Row]:
         """The rows that the paper has, too."""
         return [row for row in self.rows if not row.control]
@@ -301,11 +306,10 @@ class Report:
         return lines
 
     def _absent(self) -> list[tuple[Numbers, list[Cell]]]:
-        """The cells of the tables that have no number, where there are any."""
+        """The cells of the tables that lack a number, where there are any."""
         found = []
         for part in self.parts:
-            values = [value for table in part.tables for value in table.values]
-            absent = {value.cell.name: value.cell for value in values if value.mean is None}
+            absent = {cell.name: cell for table in part.tables for cell in table.lacking}
             found += [(part.numbers, list(absent.values()))] if absent else []
         return found
 
