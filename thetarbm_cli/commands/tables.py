@@ -171,7 +171,7 @@ def _print_verdicts(part: Part) -> None:
         print_text(f"No verdicts yet on {part.source.described}: runs are missing", "weak", before="\n")
         return
     print_text(f"Verdicts on the paper's claims, {part.source.described}", "bold", before="\n")
-    rows = [(each.claim.text, state_cell(each.verdict), each.held) for each in part.verdicts]
+    rows = [(each.text, state_cell(each.verdict), each.held) for each in part.verdicts]
     print_table(["claim", "verdict", "comparisons that hold"], rows)
 
 
@@ -213,28 +213,7 @@ def _output(report: Report) -> Tables:
                     sha256=table.source.sha256,
                 )
             )
-    return Tables(tables=tables, verdicts=_verdicts(report, papers=True), carried=_verdicts(report, papers=False))
-
-
-def _verdicts(report: Report, *, papers: bool) -> list[Verdict]:
-    """Gather the verdicts on the paper's own data set, or those on others."""
-    from thetarbm_cli.outputs import Comparison, Verdict
-
-    return [
-        Verdict(
-            source=part.source.name,
-            claim=each.claim.name,
-            text=each.claim.text,
-            rule=each.rule,
-            verdict=each.verdict,
-            holds=each.holds,
-            comparisons=len(each.parts),
-            evidence=[
-                Comparison(holds=one.holds, words=one.words, contradicted=one.contradicted) for one in each.parts
-            ],
-            missing=each.missing,
-        )
-        for part in report.parts
-        if part.source.is_papers == papers
-        for each in part.verdicts
-    ]
+    verdicts: dict[bool, list[Verdict]] = {True: [], False: []}
+    for part in report.parts:
+        verdicts[part.source.is_papers] += part.verdicts
+    return Tables(tables=tables, verdicts=verdicts[True], carried=verdicts[False])

@@ -16,6 +16,7 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Literal
 
+from thetarbm_cli import outputs
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.outcomes import (
@@ -34,6 +35,7 @@ from thetarbm_cli.reporting.frame import Numbers, Value, is_above
 REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA = "reproduced", "partly", "undecided", "not reproduced", "no data"
 # What a verdict is called on another data set than the paper's.
 ELSEWHERE = {REPRODUCED: "carries over", NOT: "does not carry over"}
+HOLDS = (REPRODUCED, ELSEWHERE[REPRODUCED])
 
 # A difference counts if it would be seen by chance in fewer than one of twenty such comparisons.
 LEVEL = 0.05
@@ -81,22 +83,21 @@ class OneSeedError(Exception):
     """A number that a claim needs has been measured with one seed, which has no spread."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One comparison: whether it holds, its numbers in words, and with what it compares, by which it is summed up.
+class Comparison(outputs.Comparison):
+    """One comparison: whether it holds, its numbers in words, and with what it compares, by which it is summed up."""
 
-    If it neither holds nor is `contradicted`, it is too close to tell.
-    """
-
-    holds: bool
-    words: str
-    contradicted: bool
     with_what: str
 
-    @property
-    def outcome(self) -> str:
-        """How it came out, in words."""
-        return "holds" if self.holds else "does not hold" if self.contradicted else "too close to tell"
+
+class Verdict(outputs.Verdict):
+    """What follows from the comparisons of a claim; `held` says how many hold, and which do not."""
+
+    held: str
+
+
+def decided(holds: bool, words: str, with_what: str) -> Comparison:
+    """Make a comparison that either holds or comes out the other way."""
+    return Comparison(holds=holds, words=words, contradicted=not holds, with_what=with_what)
 
 
 def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
@@ -168,13 +169,13 @@ class Measurements:
         if not self.one_seed:
             chance = chance_below(lower, higher)
             words += f" (p {'< 0.001' if chance < 0.001 else f'= {chance:.3f}'})"
-        return Comparison(self.is_lower(lower, higher), words, self.is_lower(higher, lower), with_what)
+        holds, contradicted = self.is_lower(lower, higher), self.is_lower(higher, lower)
+        return Comparison(holds=holds, words=words, contradicted=contradicted, with_what=with_what)
 
     def limited(self, distance: float, limit: float, words: str, with_what: str, *values: Value) -> Comparison:
         """Compare a distance between means with a limit, over several seeds up to their noise."""
         noise = 0.0 if self.one_seed else math.hypot(*map(_standard_error, values))
-        holds = distance <= limit + noise
-        return Comparison(holds, words, not holds, with_what)
+        return decided(distance <= limit + noise, words, with_what)
 
 
 Compare = Callable[[Measurements], Iterator[Comparison]]
@@ -207,38 +208,6 @@ class Claim:
     def is_about(self, numbers: Numbers) -> bool:
         """Whether it is a claim on data of this kind."""
         return self.on != ("other data" if numbers.source.is_papers else "the paper's data")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim, its rule on these numbers, what follows from its comparisons, and what it needs and lacks."""
-
-    claim: Claim
-    verdict: str
-    rule: str
-    parts: list[Comparison]
-    missing: str = ""
-
-    @property
-    def holds(self) -> int:
-        """How many comparisons hold."""
-        return sum(part.holds for part in self.parts)
-
-    @property
-    def held(self) -> str:
-        """How many comparisons hold, and which do not."""
-        if not self.parts:
-            return MISSING
-        count = f"{self.holds} of {len(self.parts)}"
-        groups: dict[str, list[bool]] = {}
-        for part in self.parts:
-            groups.setdefault(part.with_what, []).append(part.holds)
-        failing = [
-            f"{with_what} only in {sum(holds)} of {len(holds)}" if any(holds) else f"not {with_what}"
-            for with_what, holds in groups.items()
-            if not all(holds)
-        ]
-        return f"{count}: {'; '.join(failing)}" if failing and self.holds else count
 
 
 def theta_is_best(
@@ -306,7 +275,7 @@ def oriented_no_better(measured: Measurements) -> Iterator[Comparison]:
             oriented = measured.of("orbm", ERROR, sparsity, variant)
             numbers = f"{OTHERS['orbm', variant]} {measured.show(oriented)}, RBM {measured.show(plain)}"
             better = measured.is_lower(oriented, plain, BETTER_ERROR)
-            yield Comparison(not better, f"sparsity {sparsity:g}: {numbers}", better, f"on {images}")
+            yield decided(not better, f"sparsity {sparsity:g}: {numbers}", f"on {images}")
 
 
 def faster(measured: Measurements) -> Iterator[Comparison]:
@@ -333,7 +302,7 @@ def kept_from_mnist(measured: Measurements) -> Iterator[Comparison]:
     yield measured.limited(_mean(theta[0]) - _mean(theta[1]), KEPT_GAMMA, words, "that the θ-RBM keeps its γ", *theta)
     falls = measured.is_lower(other[1], other[0], KEPT_GAMMA)
     words = f"TI-RBM's falls: train {show(other[0])}, test {show(other[1])}"
-    yield Comparison(falls, words, not falls, "that the TI-RBM's falls")
+    yield decided(falls, words, "that the TI-RBM's falls")
     words = f"test: TI-RBM {show(other[1])}, θ-RBM {show(theta[1])}"
     yield measured.lower(other[1], theta[1], words, "that the TI-RBM's is the lower one")
 
@@ -356,7 +325,7 @@ def robust_to_errors(measured: Measurements) -> Iterator[Comparison]:
         rises = measured.is_lower(unperturbed, value)
         place = f"n = {cell.at['n']}, p = {cell.at['p']:g}"
         words = f"{place}: {measured.show(value)}, unperturbed {measured.show(unperturbed)}"
-        yield Comparison(not rises, words, rises, f"for {place}")
+        yield decided(not rises, words, f"for {place}")
 
 
 def exact_in_theory(measured: Measurements, name: str, what: str) -> Iterator[Comparison]:
@@ -370,7 +339,7 @@ def exact_in_theory(measured: Measurements, name: str, what: str) -> Iterator[Co
         raise MissingError(f"the check of {name}")
     words = f"{what}: {exact.value:.2g} under exact rotations (allowed {exact.tolerance:g})"
     words += f", {bilinear.value:.2g} under bilinear ones"
-    yield Comparison(exact.passed, words, not exact.passed, name)
+    yield decided(exact.passed, words, name)
 
 
 CLAIMS = (
@@ -517,8 +486,8 @@ OF_UNIVERSES = (
 
 def evaluate_claims(numbers: Numbers, theory: TheoryRecord | None = None) -> list[Verdict]:
     """Compare all that the paper claims with what was measured on images of one source."""
-    verdicts = (evaluate(claim, numbers, theory) for claim in CLAIMS if claim.is_about(numbers))
-    return [each for each in verdicts if each.parts or not each.claim.beyond]
+    verdicts = [(claim, evaluate(claim, numbers, theory)) for claim in CLAIMS if claim.is_about(numbers)]
+    return [verdict for claim, verdict in verdicts if verdict.evidence or not claim.beyond]
 
 
 def multiverse_claims(numbers: Numbers) -> list[Claim]:
@@ -538,13 +507,22 @@ def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None)
         missing = "" if parts else "nothing in the suite to compare"
     except MissingError as error:
         parts, missing = [], str(error)
-    verdict = verdict_of(parts, superlative=claim.superlative)
-    if not numbers.source.is_papers:
-        verdict = ELSEWHERE.get(verdict, verdict)
-    return Verdict(claim, verdict, claim.rule.format(**words), parts, missing)
+    verdict = _verdict(parts, superlative=claim.superlative)
+    return Verdict(
+        source=numbers.source.name,
+        claim=claim.name,
+        text=claim.text,
+        rule=claim.rule.format(**words),
+        verdict=verdict if numbers.source.is_papers else ELSEWHERE.get(verdict, verdict),
+        holds=sum(part.holds for part in parts),
+        comparisons=len(parts),
+        evidence=[*parts],
+        missing=missing,
+        held=_held(parts),
+    )
 
 
-def verdict_of(parts: Sequence[Comparison], *, superlative: bool) -> str:
+def _verdict(parts: Sequence[Comparison], *, superlative: bool) -> str:
     """What follows from comparisons."""
     if not parts:
         return NO_DATA
@@ -553,6 +531,23 @@ def verdict_of(parts: Sequence[Comparison], *, superlative: bool) -> str:
     if superlative:
         return NOT if any(part.contradicted for part in parts) else UNDECIDED
     return PARTLY if any(part.holds for part in parts) else NOT
+
+
+def _held(parts: Sequence[Comparison]) -> str:
+    """Say how many comparisons hold, and which do not."""
+    if not parts:
+        return MISSING
+    groups: dict[str, list[bool]] = {}
+    for part in parts:
+        groups.setdefault(part.with_what, []).append(part.holds)
+    failing = [
+        f"{with_what} only in {sum(holds)} of {len(holds)}" if any(holds) else f"not {with_what}"
+        for with_what, holds in groups.items()
+        if not all(holds)
+    ]
+    holding = sum(part.holds for part in parts)
+    count = f"{holding} of {len(parts)}"
+    return f"{count}: {'; '.join(failing)}" if failing and holding else count
 
 
 def _mean(value: Value) -> float:

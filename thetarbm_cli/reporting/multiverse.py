@@ -46,7 +46,7 @@ from thetarbm_cli.outputs import (
     NumberSpread,
     UniverseDistance,
 )
-from thetarbm_cli.reporting.claims import LEVEL, REPRODUCED, RIVALS, Claim, evaluate, multiverse_claims, verdict_of
+from thetarbm_cli.reporting.claims import HOLDS, LEVEL, RIVALS, Claim, evaluate, multiverse_claims
 from thetarbm_cli.reporting.frame import Numbers, Source
 
 # Designs of the shipped suite whose universes are tested on the paper's data.
@@ -62,10 +62,18 @@ SMALLEST_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-class UniverseNumbers(Numbers):
-    """The numbers that count in a universe; `counts` says of each model which evaluation and which form of γ."""
+class RecordedUniverse(Numbers):
+    """A universe whose runs are recorded, and the numbers that count in it.
 
-    counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    Attributes
+    ----------
+    counts : which evaluation and which form of γ count, by model
+    diverged : names of the cells whose runs failed
+    """
+
+    universe: Universe
+    counts: Mapping[str, Mapping[str, Any]]
+    diverged: tuple[str, ...]
 
     def numbers_of(self, record: RunRecord) -> dict[tuple[str, str], float]:
         """The numbers of a run that count here, by measure and variant."""
@@ -79,15 +87,6 @@ class UniverseNumbers(Numbers):
             chosen = {m: value for (m, variant), value in found.items() if variant == counts["variant"]}
             found |= {(m, variant): value for m, value in chosen.items() for variant in VARIANTS}
         return found
-
-
-@dataclass(frozen=True)
-class RecordedUniverse:
-    """A universe whose runs are recorded; `diverged` names the cells whose runs failed."""
-
-    universe: Universe
-    numbers: UniverseNumbers
-    diverged: tuple[str, ...]
 
 
 def _recorded(readings: Readings, universes: Sequence[Universe], records: list[RunRecord]) -> list[RecordedUniverse]:
@@ -104,7 +103,7 @@ def _recorded(readings: Readings, universes: Sequence[Universe], records: list[R
         done = {name: [record] for name, record in runs.items() if record.state == "done"}
         counts = {cell.model: readings.counts(universe, cell.model) for cell in own}
         source = Source(str(own[0].data.get("source")), "", own[0].tested_on)
-        found.append(RecordedUniverse(universe, UniverseNumbers(source, own, done, counts), failed))
+        found.append(RecordedUniverse(source, own, done, universe, counts, failed))
     return found
 
 
@@ -143,9 +142,9 @@ class Analysis:
                 **each.universe.options,
             }
             for each in self.recorded
-            for base, cell in zip(self.readings.base, each.numbers.cells, strict=True)
+            for base, cell in zip(self.readings.base, each.cells, strict=True)
             for column in UNITS
-            if (value := each.numbers.value(cell, column)).values
+            if (value := each.value(cell, column)).values
         ]
         names = ["universe", "kind", "cell", "model", "label", "target", "column", "value", "published"]
         return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
@@ -158,12 +157,12 @@ class Analysis:
                 "universe": each.universe.name,
                 "kind": each.universe.kind,
                 "claim": claim.name,
-                "holds": verdict_of(parts, superlative=claim.superlative) == REPRODUCED,
+                "holds": found.verdict in HOLDS,
                 **each.universe.options,
             }
             for each in self.recorded
-            for claim in multiverse_claims(each.numbers)
-            if (parts := evaluate(claim, each.numbers).parts)
+            for claim in multiverse_claims(each)
+            if (found := evaluate(claim, each)).evidence
         ]
         return pd.DataFrame(lines, columns=["universe", "kind", "claim", "holds", *self.readings.choices])
 
@@ -180,7 +179,7 @@ class Analysis:
         """Share of the universes in which each claim holds, and what decides it."""
         known: dict[str, Claim] = {}
         for each in self.recorded:
-            known |= {claim.name: claim for claim in multiverse_claims(each.numbers)}
+            known |= {claim.name: claim for claim in multiverse_claims(each)}
         judged = dict(list(self.verdicts.groupby("claim", sort=False)))
         return [self._share(claim, judged[name]) for name, claim in known.items() if name in judged]
 

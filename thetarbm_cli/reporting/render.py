@@ -213,9 +213,9 @@ def _letter(letter: str) -> str:
 def verdicts_table(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None = None) -> str:
     """Each claim with its verdict, as a Markdown table; `shares` says in how many universes a claim holds."""
     rows = [["claim", "verdict", "comparisons that hold"], [":--"] * 3]
-    rows += [[each.claim.text, f"*{each.verdict}*", each.held] for each in verdicts]
+    rows += [[each.text, f"*{each.verdict}*", each.held] for each in verdicts]
     if shares:
-        further = ["holds in universes", ":--", *(shares.get(each.claim.name, MISSING) for each in verdicts)]
+        further = ["holds in universes", ":--", *(shares.get(each.claim, MISSING) for each in verdicts)]
         rows = [[*row, more] for row, more in zip(rows, further, strict=True)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -242,8 +242,8 @@ def verdicts_page(parts: Sequence[Part], profile: str) -> str:
         lines += ["", f"## {part.source.described}, profile {profile}", "", verdicts_table(part.verdicts)]
         for each in part.verdicts:
             words = _wrapped(f"**{each.verdict}** ({each.held}). Rule: {each.rule}")
-            lines += ["", f"### {each.claim.text}", "", words, ""]
-            lines += [f"- {comparison.outcome}: {comparison.words}" for comparison in each.parts]
+            lines += ["", f"### {each.text}", "", words, ""]
+            lines += [f"- {comparison.outcome}: {comparison.words}" for comparison in each.evidence]
             lines += [f"- missing: {each.missing}"] if each.missing else []
     return "\n".join(lines) + "\n"
 

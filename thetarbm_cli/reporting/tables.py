@@ -174,9 +174,9 @@ def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layo
     notes = [f"{cell.label}: {cell.context}" for cell in controls if cell.context and not numbers.source.is_users]
     if not numbers.source.is_papers:
         notes += [
-            f"{each.claim.text} {each.verdict.capitalize()}: {each.holds} of {len(each.parts)} comparisons hold."
+            f"{each.text} {each.verdict.capitalize()}: {each.holds} of {each.comparisons} comparisons hold."
             for each in evaluate_claims(numbers)
-            if each.parts
+            if each.evidence
         ]
     return headings, rows, groups, notes
 
