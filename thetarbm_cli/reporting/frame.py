@@ -174,28 +174,29 @@ class Numbers:
     def source_option(self) -> str | None:
         """Give the ``--source`` with which ``thetarbm run`` makes runs on these images; None if it needs none.
 
-        A file is named by the path that its runs were given: the name of the source is without folders.
+        A file is named by the path that was asked for or that its runs were given: a source's name has no folders.
         """
-        given = {record.settings.data.source for records in self.records.values() for record in records}
-        source = max((each for each in given if Path(each).name == self.source.name), default=self.source.name)
         usual = self.cells[0].data.get("source", "generated") if self.cells else "generated"
+        recorded = {record.settings.data.source for records in self.records.values() for record in records}
+        paths = (path for path in (usual, *sorted(recorded)) if Path(path).name == self.source.name)
+        source = next(paths, self.source.name)
         return None if source == usual == "generated" else source
 
-    def run_command(self, cells: Sequence[Cell], source: str | None = None) -> str:
+    def run_command(self, cells: Sequence[Cell]) -> str:
         """Build the command that makes cells; many of one experiment are named by it, as it makes what is missing."""
         words = []
         for experiment, names in self._by_experiment(cells).items():
             words += [experiment] if len(names) > MOST_NAMED else names
         # What compares data says itself which.
-        usual = None if all(cell.compares_data for cell in cells) else source or self.source_option()
-        return command_line("run", *words, profile=cells[0].profile, source=usual)
+        source = None if all(cell.compares_data for cell in cells) else self.source_option()
+        return command_line("run", *words, profile=cells[0].profile, source=source)
 
-    def missing_lines(self, cells: Sequence[Cell], source: str | None = None) -> list[str]:
+    def missing_lines(self, cells: Sequence[Cell]) -> list[str]:
         """Name the missing cells of each experiment with the command that makes them."""
         lines = []
         for experiment, names in self._by_experiment(cells).items():
             own = [cell for cell in cells if cell.experiment == experiment]
-            lines.append(f"missing: {' '.join(names)}; {self.run_command(own, source)} makes it")
+            lines.append(f"missing: {' '.join(names)}; {self.run_command(own)} makes it")
         return lines
 
     def _by_experiment(self, cells: Sequence[Cell]) -> dict[str, list[str]]:

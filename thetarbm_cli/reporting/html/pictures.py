@@ -84,15 +84,14 @@ def draw_pictures(
     ]
     loaded: dict[Any, Any] = {} if content.universes is None else {"universes": content.universes}
     for number, (part, figure) in enumerate(wanted, start=1):
-        source = part.numbers.source_option()
         profile = content.report.profile
-        context = FigureContext(content.suite, run_context, profile, source, part.numbers, loaded=loaded)
+        context = FigureContext(content.suite, run_context, profile, part.numbers, loaded=loaded)
         image, missing, before = _image(figure.name, context)
         size = 0 if image is None else len(image.content)
         if size > min(LARGEST_FIGURE, left):
             image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
         left -= size
-        command = command_line("figures", figure.name, profile=profile, source=source)
+        command = command_line("figures", figure.name, profile=profile, source=part.numbers.source_option())
         part.pictures.append(Picture(figure, image, missing, before, command))
         if progress is not None:
             progress(number, len(wanted))
