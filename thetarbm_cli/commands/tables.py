@@ -116,14 +116,12 @@ def print_paper_table(table: Table) -> None:
 
     Where it is piped, it is Markdown.
     """
-    from thetarbm_cli.reporting.render import CONTROLS, to_markdown
+    from thetarbm_cli.reporting.render import CONTROLS, CONTROLS_MEASURE, to_markdown
 
     if not sys.stdout.isatty():
         click.echo(f"\n{to_markdown(table)}", nl=False)
         return
-    rows: list[list[Cell]] = [
-        [row.label, *(_cell(table, row, entry) for entry in row.entries)] for row in table.paper_rows
-    ]
+    rows = _cells(table.rows, table.kind.published_digits)
     headings = ["", *(f"{group}\n{column}" if group else column for group, column in table.headings)]
     if table.groups and (table.kind.layout == "sparsity" or not fits(headings, rows)):
         columns = table.columns[: table.groups[0][1]]
@@ -138,19 +136,20 @@ def print_paper_table(table: Table) -> None:
     print_text(table.caption, "weak")
     print_table(headings, rows)
     if table.controls:
-        cells = [[row.label, *(_cell(table, row, entry) for entry in row.entries)] for row in table.controls]
-        print_table([CONTROLS, table.controls_heading], cells)
+        print_table([CONTROLS, CONTROLS_MEASURE], _cells(table.controls))
     for note in table.notes:
         print_text(note, "weak")
 
 
-def _cell(table: Table, row: Row, entry: Entry | None) -> Cell:
-    """Write an entry; the paper's value may stand on a line of its own."""
+def _cells(rows: list[Row], digits: int | None = None) -> list[list[Cell]]:
+    """Write labels and entries; the paper's value may stand on a line of its own."""
     from thetarbm_cli.reporting.render import Marks, entry_text
 
-    text = entry_text(entry, Marks(bold="{}"), None if row.control else table.kind.published_digits)
-    style = "" if entry is None else "best" if entry.best else "open" if entry.starred else ""
-    return text.replace(" (", "\n("), style
+    def cell(entry: Entry | None) -> Cell:
+        style = "" if entry is None else "best" if entry.best else "open" if entry.starred else ""
+        return entry_text(entry, Marks(bold="{}"), digits).replace(" (", "\n("), style
+
+    return [[row.label, *map(cell, row.entries)] for row in rows]
 
 
 def _print_report(report: Report, *, with_verdicts: bool) -> None:

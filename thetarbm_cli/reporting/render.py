@@ -17,12 +17,13 @@ from typing import Any
 import pandas as pd
 
 from thetarbm_cli import storage
-from thetarbm_cli.outcomes import MEASURES, MISSING
+from thetarbm_cli.outcomes import ERROR, MEASURES, MISSING
 from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
 from thetarbm_cli.reporting.frame import Source
 from thetarbm_cli.reporting.tables import Entry, Part, Report, Row, Table
 
-CONTROLS = "also measured"
+# Headings of the rows that the paper does not have, and of their one column.
+CONTROLS, CONTROLS_MEASURE = "also measured", MEASURES[ERROR].heading
 CSV = ["table", "source", "row", "column", "cell", "measure", "mean", "std", "seeds", "published"]
 
 
@@ -62,13 +63,10 @@ def published_text(entry: Entry, digits: int | None = None) -> str:
     return f"{value.published:.{digits or MEASURES[value.measure].digits}f}{'*' if entry.published_starred else ''}"
 
 
-def _texts(table: Table, rows: Sequence[Row], headings: list[Any], marks: Marks) -> pd.DataFrame:
-    """Texts of rows, with their labels as index; a control has the digits of any other error."""
+def _texts(rows: Sequence[Row], headings: list[Any], marks: Marks, digits: int | None = None) -> pd.DataFrame:
+    """Texts of rows, with their labels as index."""
     return pd.DataFrame(
-        [
-            [entry_text(entry, marks, None if row.control else table.kind.published_digits) for entry in row.entries]
-            for row in rows
-        ],
+        [[entry_text(entry, marks, digits) for entry in row.entries] for row in rows],
         index=[marks.plain(row.label) for row in rows],
         columns=pd.Index(headings),
     )
@@ -81,7 +79,7 @@ def to_markdown(table: Table) -> str:
     """
     marks = Marks(plain=_plain)
     headings = [f"{group}, {column}" if group else column for group, column in table.headings]
-    texts = _texts(table, table.paper_rows, headings, marks)
+    texts = _texts(table.rows, headings, marks, table.kind.published_digits)
     if table.groups and table.kind.layout == "sparsity":
         axis, targets = table.axis
         width = table.groups[0][1]
@@ -94,7 +92,7 @@ def to_markdown(table: Table) -> str:
         texts = pd.DataFrame(lines, index=index, columns=pd.Index([axis, *table.columns[:width]]))
     parts = [f"## {table.title}", table.caption, markdown_grid(texts)]
     if table.controls:
-        controls = _texts(table, table.controls, [table.controls_heading], marks)
+        controls = _texts(table.controls, [CONTROLS_MEASURE], marks)
         parts.append(markdown_grid(controls.rename_axis(CONTROLS)))
     return "\n\n".join([*parts, *table.notes]) + "\n"
 
@@ -118,8 +116,9 @@ def to_csv(table: Table) -> str:
             *(entry.value.cell.name, entry.value.column, entry.value.mean, entry.value.deviation),
             *(len(entry.value.values), entry.value.published),
         )
-        for row in table.rows
-        for (group, column), entry in zip([("", "")] if row.control else table.headings, row.entries, strict=True)
+        for rows, headings in ((table.rows, table.headings), (table.controls, [("", "")]))
+        for row in rows
+        for (group, column), entry in zip(headings, row.entries, strict=True)
         if entry is not None
     ]
     return pd.DataFrame(lines, columns=CSV).to_csv(index=False, lineterminator="\n")
@@ -153,14 +152,14 @@ FITTED = r"""\sbox8{%%
 
 def to_latex(table: Table) -> str:
     """Write a table for a document of the reader's own; controls follow in a tabular of their own."""
-    rows, controls = table.paper_rows, table.controls
     marks = Marks(r" $\pm$ ", r"\textbf{{{}}}", "---", _label)
     headings = [(escape(group), escape(column)) for group, column in table.headings]
     grids = []
-    if rows or not controls:
-        grids.append(_texts(table, rows, headings if table.groups else [column for _, column in headings], marks))
-    if controls:
-        texts = _texts(table, controls, [escape(table.controls_heading)], marks)
+    if table.rows or not table.controls:
+        over = headings if table.groups else [column for _, column in headings]
+        grids.append(_texts(table.rows, over, marks, table.kind.published_digits))
+    if table.controls:
+        texts = _texts(table.controls, [escape(CONTROLS_MEASURE)], marks)
         grids.append(texts.rename_axis(CONTROLS, axis="columns"))
     # The document counts its tables itself: the paper's number is no part of the caption.
     title = table.title

@@ -253,7 +253,7 @@ def _dot_plot(
     marks : a measure, what its labels end with, and the marks of ours and of the paper's
     also : further values that have to be on the scale
     """
-    rows = table.paper_rows
+    rows = table.rows
     targets = [text for text, _ in table.groups] or table.columns
     if not targets:
         raise FigureMissing(f"no experiment in Table {table.name} has a grid of sparsity targets, which are its panels")
@@ -315,7 +315,7 @@ def _break(left: Any, right: Any) -> None:
 def draw_table_3(context: FigureContext) -> Drawing:
     """Draw test errors under perturbed orientations, ours and the paper's on one scale; a star as in the table."""
     table = _built(context, "3")
-    entries = [[entry for entry in row.entries if entry] for row in table.paper_rows]
+    entries = [[entry for entry in row.entries if entry] for row in table.rows]
     ours = np.array([[entry.value.mean for entry in row] for row in entries], dtype=float)
     papers = np.array([[entry.value.published for entry in row] for row in entries], dtype=float)
     show, star = MEASURES[ERROR].text, {True: "*", False: ""}
@@ -329,7 +329,7 @@ def draw_table_3(context: FigureContext) -> Drawing:
         shades = heat_map(axes, grid, texts, low, high)
         axes.set_title(title)
         axes.set_xticks(range(len(table.columns)), [text.removeprefix("p = ") for text in table.columns])
-        axes.set_yticks(range(len(entries)), [row.label.removeprefix("n = ") for row in table.paper_rows])
+        axes.set_yticks(range(len(entries)), [row.label.removeprefix("n = ") for row in table.rows])
         axes.set_xlabel("p of the binomial error ε ~ B(n, p)")
     panels[0].set_ylabel("n")
     figure.colorbar(shades, ax=panels, label="test error in %", pad=0.02)
