@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.suites import metrics_of, record_for, save, write_suite
-from tests.reporting.numbers import CELLS, FASHION, records
+from tests.reporting.numbers import ALL, CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
 from thetarbm_cli.experiments.runs.record import DataPart, EnvironmentPart
 from thetarbm_cli.experiments.runs.settings import CHANGED_DEFAULTS
@@ -237,11 +237,14 @@ def test_another_data_set_has_its_table_and_claims_but_no_figures(tmp_path: Path
         tmp_path,
         *records(),
         *records(lambda cell, column: measured[column.removesuffix("_unaligned")], seeds=1, cells=FASHION),
+        *records(seeds=1, cells=[cell for cell in ALL if cell.experiment == "best-optdigits-pixels"]),
     )
     page = read(page_of(gather(tmp_path, shipped_path(), "paper"), tmp_path))
     headings = ["mnist-rot generated sha256 aaaaaaaaaaaa…", "fashion-rot generated sha256 ffffffffffff…"]
-    for section in ("verdicts", "tables", "reruns"):
-        assert [node.words for node in page.one("section", id=section).all("h3")] == headings
+    # Without the θ-RBM there is nothing to claim.
+    also = "optdigits-rot generated sha256 aaaaaaaaaaaa…"
+    for section, shown in (("verdicts", headings), ("tables", [*headings, also]), ("reruns", [*headings, also])):
+        assert [node.words for node in page.one("section", id=section).all("h3")] == shown
     assert [node.words for node in page.one("section", id="figures").all("h3")] == headings[:1]
     assert page.one("table", id="source1-tablefashion").all("td")[0].attributes["data-value"] == "20.0"
     counts = page.one("section", id="verdicts").all("ul", class_="counts")[1]

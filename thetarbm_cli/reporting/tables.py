@@ -275,6 +275,11 @@ class Part:
         """The source of the images."""
         return self.numbers.source
 
+    @property
+    def lacking(self) -> list[Cell]:
+        """Cells that lack a number of one of the tables."""
+        return list({cell.name: cell for table in self.tables for cell in table.lacking}.values())
+
 
 @dataclass(frozen=True)
 class Report:
@@ -290,25 +295,20 @@ class Report:
 
     def missing(self) -> list[str]:
         """For each experiment with missing cells, what is missing and the command that makes it."""
-        return [line for numbers, absent in self._absent() for line in numbers.missing_lines(absent)]
+        return [line for part in self.parts for line in part.numbers.missing_lines(part.lacking)]
 
     def missing_at_once(self) -> list[str]:
         """For each source of images how many cells are missing, and the command that makes them all."""
         lines = []
-        for numbers, absent in self._absent():
-            named = any(cell.on_request for cell in absent) or len({cell.experiment for cell in absent}) <= MOST_NAMED
-            source = numbers.source_option()
-            makes = numbers.run_command(absent) if named else command_line("run", profile=self.profile, source=source)
-            lines.append(f"missing: {len(absent)} cells on {numbers.source.images}; {makes} makes them")
-        return lines
-
-    def _absent(self) -> list[tuple[Numbers, list[Cell]]]:
-        """The cells of the tables that lack a number, where there are any."""
-        found = []
         for part in self.parts:
-            absent = {cell.name: cell for table in part.tables for cell in table.lacking}
-            found += [(part.numbers, list(absent.values()))] if absent else []
-        return found
+            absent, numbers = part.lacking, part.numbers
+            if absent:
+                few = len({cell.experiment for cell in absent}) <= MOST_NAMED
+                named = few or any(cell.on_request for cell in absent)
+                every = command_line("run", profile=self.profile, source=numbers.source_option())
+                makes = numbers.run_command(absent) if named else every
+                lines.append(f"missing: {len(absent)} cells on {part.source.images}; {makes} makes them")
+        return lines
 
 
 def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str] = ()) -> Report:
