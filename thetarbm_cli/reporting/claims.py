@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Literal
@@ -90,9 +90,16 @@ class Comparison(outputs.Comparison):
 
 
 class Verdict(outputs.Verdict):
-    """What follows from the comparisons of a claim; `held` says how many hold, and which do not."""
+    """What follows from the comparisons of a claim.
+
+    Attributes
+    ----------
+    held : how many comparisons hold, and which do not
+    compared : the numbers that they are made of, each by model and measure
+    """
 
     held: str
+    compared: set[tuple[str, str]]
 
 
 def decided(holds: bool, words: str, with_what: str) -> Comparison:
@@ -119,12 +126,14 @@ def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
 class Measurements:
     """What a claim is compared on: the numbers of one source of images, and the checks of the mathematics.
 
-    With `one_seed`, differences are held against fixed margins, not against the noise of the seeds.
+    With `one_seed`, differences are held against fixed margins, not against the noise of the seeds. `compared` are the
+    numbers that were asked for, by model and measure.
     """
 
     numbers: Numbers
     theory: TheoryRecord | None = None
     one_seed: bool = False
+    compared: set[tuple[str, str]] = field(default_factory=set)
 
     @cached_property
     def _by_sparsity(self) -> list[Cell]:
@@ -145,8 +154,13 @@ class Measurements:
         """Find a number of a model that was trained on mnist."""
         return self._find(self.numbers.in_table("mnist"), model, measure, DEFAULT, " trained on mnist")
 
+    def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
+        """Look up a number of a cell, which may have none."""
+        self.compared.add((cell.model, measure))
+        return self.numbers.value(cell, measure, variant)
+
     def _find(self, cells: Sequence[Cell], model: str, measure: str, variant: str, where: str) -> Value:
-        values = (self.numbers.value(cell, measure, variant) for cell in cells if cell.model == model)
+        values = (self.value(cell, measure, variant) for cell in cells if cell.model == model)
         found = next((value for value in values if value.values), None)
         if found is None:
             raise MissingError(f"{column_name(measure, variant)} of {model}{where}")
@@ -191,8 +205,6 @@ class Claim:
     superlative : whether one comparison that comes out the other way refutes it
     on : the data sets that it is about
     beyond : whether it is none of the paper's own: where its numbers were not measured, nobody misses it
-    models : those whose numbers it compares, where not all of them
-    of_gamma : whether it compares γ
     """
 
     name: str
@@ -202,8 +214,6 @@ class Claim:
     superlative: bool = False
     on: Literal["any data", "the paper's data", "other data"] = "any data"
     beyond: bool = False
-    models: tuple[str, ...] = ()
-    of_gamma: bool = False
 
     def is_about(self, numbers: Numbers) -> bool:
         """Whether it is a claim on data of this kind."""
@@ -314,9 +324,9 @@ def robust_to_errors(measured: Measurements) -> Iterator[Comparison]:
     base = cells[0].unperturbed(numbers.cells) if cells else None
     if base is None:
         raise MissingError("an unperturbed cell for Table 3")
-    unperturbed = numbers.value(base, ERROR)
+    unperturbed = measured.value(base, ERROR)
     for cell in cells:
-        value = numbers.value(cell, ERROR)
+        value = measured.value(cell, ERROR)
         if cell.at["p"] > SMALL_CHANCE or is_above(value.published, unperturbed.published):
             continue
         for each in (value, unperturbed):
@@ -356,7 +366,6 @@ CLAIMS = (
         f"At each sparsity, its mean is within {NEAR[ERROR]:g} point{{spread}} of the paper's.",
         partial(theta_as_published, measures=[ERROR]),
         on="the paper's data",
-        models=("theta",),
     ),
     Claim(
         "highest-gamma",
@@ -366,7 +375,6 @@ CLAIMS = (
         highest_gamma,
         superlative=True,
         on="the paper's data",
-        of_gamma=True,
     ),
     Claim(
         "highest-gamma",
@@ -375,7 +383,6 @@ CLAIMS = (
         highest_gamma,
         superlative=True,
         on="other data",
-        of_gamma=True,
     ),
     *(
         Claim(
@@ -397,16 +404,12 @@ CLAIMS = (
         "The sparsity target does not move the θ-RBM's γ.",
         f"On train and test, the means at all targets are no more than {STEADY_GAMMA:g}{{spread}} apart.",
         steady_gamma,
-        models=("theta",),
-        of_gamma=True,
     ),
     Claim(
         "falling-gamma",
         "The TI-RBM loses invariance with a lower sparsity target.",
         "On train and test, its γ falls from each target to the next lower one{gamma}.",
         falling_gamma,
-        models=("tirbm",),
-        of_gamma=True,
     ),
     Claim(
         "oriented-no-better",
@@ -414,14 +417,12 @@ CLAIMS = (
         f"At each sparsity, its error is not more than {BETTER_ERROR:g} points below the RBM's{{tested}}, neither on "
         "images as they are nor on aligned ones.",
         oriented_no_better,
-        models=("rbm", "orbm"),
     ),
     Claim(
         "faster",
         "The θ-RBM trains faster than the TI-RBM.",
         "At each sparsity, its training takes less time and fewer products{tested}.",
         faster,
-        models=("theta", "tirbm"),
     ),
     Claim(
         "kept-from-mnist",
@@ -430,8 +431,6 @@ CLAIMS = (
         f"{KEPT_GAMMA:g}{{tested}}; on mnist-rot the TI-RBM's is the lower one{{gamma}}.",
         kept_from_mnist,
         on="the paper's data",
-        models=("theta", "tirbm"),
-        of_gamma=True,
     ),
     Claim(
         "robust-to-errors",
@@ -440,7 +439,6 @@ CLAIMS = (
         "ours is not above our unperturbed one{error}.",
         robust_to_errors,
         on="the paper's data",
-        models=("theta",),
     ),
     Claim(
         "rotated-filters",
@@ -466,8 +464,6 @@ OF_UNIVERSES = (
             "",
             partial(theta_is_best, measures=measures, verb=verb, rivals={(rival, DEFAULT): label}),
             superlative=True,
-            models=("theta", rival),
-            of_gamma=short == "gamma",
         )
         for rival, label in RIVALS.items()
         for short, what, verb, measures in (("error", "error", "below", [ERROR]), ("gamma", "γ", "above", GAMMAS))
@@ -478,8 +474,6 @@ OF_UNIVERSES = (
         "",
         partial(theta_as_published, measures=GAMMAS),
         on="the paper's data",
-        models=("theta",),
-        of_gamma=True,
     ),
 )
 
@@ -497,13 +491,13 @@ def multiverse_claims(numbers: Numbers) -> list[Claim]:
 
 def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None) -> Verdict:
     """Compare one claim with what was measured."""
-    words = OVER_SEEDS
+    words, measured = OVER_SEEDS, Measurements(numbers, theory)
     try:
         try:
-            parts = list(claim.compare(Measurements(numbers, theory)))
+            parts = list(claim.compare(measured))
         except OneSeedError:
-            words = OF_ONE_SEED
-            parts = list(claim.compare(Measurements(numbers, theory, one_seed=True)))
+            words, measured = OF_ONE_SEED, Measurements(numbers, theory, one_seed=True)
+            parts = list(claim.compare(measured))
         missing = "" if parts else "nothing in the suite to compare"
     except MissingError as error:
         parts, missing = [], str(error)
@@ -519,6 +513,7 @@ def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None)
         evidence=[*parts],
         missing=missing,
         held=_held(parts),
+        compared=measured.compared,
     )
 
 

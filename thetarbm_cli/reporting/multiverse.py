@@ -46,7 +46,7 @@ from thetarbm_cli.outputs import (
     NumberSpread,
     UniverseDistance,
 )
-from thetarbm_cli.reporting.claims import HOLDS, LEVEL, RIVALS, Claim, evaluate, multiverse_claims
+from thetarbm_cli.reporting.claims import HOLDS, LEVEL, RIVALS, evaluate, multiverse_claims
 from thetarbm_cli.reporting.frame import Numbers, Source
 
 # Designs of the shipped suite whose universes are tested on the paper's data.
@@ -107,10 +107,12 @@ def _recorded(readings: Readings, universes: Sequence[Universe], records: list[R
     return found
 
 
-def concerns(choice: Choice, claim: Claim) -> bool:
-    """Whether a choice can move a number that a claim compares."""
-    common = not choice.models or not claim.models or not set(choice.models).isdisjoint(claim.models)
-    return common and (claim.of_gamma or not any(option.counts.gamma for option in choice.options.values()))
+def concerns(choice: Choice, compared: set[tuple[str, str]]) -> bool:
+    """Whether a choice can move one of the numbers that a claim compares."""
+    models, measures = ({each[place] for each in compared} for place in (0, 1))
+    common = not choice.models or not models.isdisjoint(choice.models)
+    of_gamma = not measures.isdisjoint((GAMMA_TRAIN, GAMMA_TEST))
+    return common and (of_gamma or not any(option.counts.gamma for option in choice.options.values()))
 
 
 @dataclass(frozen=True)
@@ -156,15 +158,18 @@ class Analysis:
             {
                 "universe": each.universe.name,
                 "kind": each.universe.kind,
-                "claim": claim.name,
+                "claim": found.claim,
+                "text": found.text,
                 "holds": found.verdict in HOLDS,
+                "compared": found.compared,
                 **each.universe.options,
             }
             for each in self.recorded
             for claim in multiverse_claims(each)
             if (found := evaluate(claim, each)).evidence
         ]
-        return pd.DataFrame(lines, columns=["universe", "kind", "claim", "holds", *self.readings.choices])
+        names = ["universe", "kind", "claim", "text", "holds", "compared"]
+        return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
 
     @cached_property
     def differences(self) -> pd.DataFrame:
@@ -177,20 +182,16 @@ class Analysis:
 
     def claims(self) -> list[ClaimShare]:
         """Share of the universes in which each claim holds, and what decides it."""
-        known: dict[str, Claim] = {}
-        for each in self.recorded:
-            known |= {claim.name: claim for claim in multiverse_claims(each)}
-        judged = dict(list(self.verdicts.groupby("claim", sort=False)))
-        return [self._share(claim, judged[name]) for name, claim in known.items() if name in judged]
+        return [self._share(lines) for _, lines in self.verdicts.groupby("claim", sort=False)]
 
-    def _share(self, claim: Claim, lines: pd.DataFrame) -> ClaimShare:
+    def _share(self, lines: pd.DataFrame) -> ClaimShare:
         holds, of = int(lines["holds"].sum()), len(lines)
         low, high = wilson(holds, of)
         default = lines[lines["kind"] == "default"]["holds"].tolist()
         changed = lines[(lines["kind"] == "one at a time") & (lines["holds"] != default[0])] if default else lines[:0]
         return ClaimShare(
-            claim=claim.name,
-            text=claim.text,
+            claim=lines["claim"].iloc[0],
+            text=lines["text"].iloc[0],
             holds=holds,
             of=of,
             share=holds / of,
@@ -198,10 +199,10 @@ class Analysis:
             high=high,
             default=default[0] if default else None,
             flipped_by=changed["universe"].tolist(),
-            decided_by=self._deciding(claim, lines[lines["kind"] == "sampled"]),
+            decided_by=self._deciding(lines[lines["kind"] == "sampled"]),
         )
 
-    def _deciding(self, claim: Claim, lines: pd.DataFrame) -> list[DecidingChoice]:
+    def _deciding(self, lines: pd.DataFrame) -> list[DecidingChoice]:
         from scipy.special import chdtrc
 
         if len(lines) < FEWEST or lines["holds"].nunique() < 2:
@@ -210,7 +211,7 @@ class Analysis:
         holds = lines["holds"].to_numpy(bool)
         for name, choice in self.readings.choices.items():
             codes, options = pd.factorize(lines[name])
-            if concerns(choice, claim) and len(options) > 1:
+            if concerns(choice, lines["compared"].iloc[0]) and len(options) > 1:
                 counts, held = np.bincount(codes), np.bincount(codes, holds)
                 shares = dict(zip(map(str, options), (held / counts).tolist(), strict=True))
                 difference = max(shares.values()) - min(shares.values())
