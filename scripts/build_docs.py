@@ -28,8 +28,8 @@ from thetarbm_cli.outputs import Multiverse
 from thetarbm_cli.reporting.frame import collect
 from thetarbm_cli.reporting.multiverse import (
     ON_PAPERS_DATA,
+    Analysis,
     TextTable,
-    analyse,
     claim_shares,
     find_universes,
     share_text,
@@ -113,7 +113,7 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
 def universes_of(results: Path, suite: Suite, of: str, records: list[RunRecord]) -> tuple[Multiverse, list[TextTable]]:
     """What the recorded universes of a design say, and its tables."""
     readings = Readings(suite, of)
-    output = (find_universes(suite, results, of, others=records) or analyse(readings, [], noted=[])).output()
+    output = (find_universes(suite, results, of) or Analysis(readings, [])).output(suite.cells("paper"), records)
     return output, universe_tables(readings, output)
 
 

@@ -143,11 +143,11 @@ def _make_runs(
 def _print_analysis(session: Session, suite: Suite, readings: Readings, profile: str, as_json: bool) -> int:
     """Print what the recorded universes say."""
     from thetarbm_cli.experiments.runs.store import RunStore
-    from thetarbm_cli.reporting.multiverse import analyse, find_universes, summary, tables
+    from thetarbm_cli.reporting.multiverse import Analysis, find_universes, summary, tables
 
-    others = RunStore(session.results).load_all()
-    found = find_universes(suite, session.results, readings.name, profile, others)
-    output = (found or analyse(readings, [], noted=[])).output()
+    found = find_universes(suite, session.results, readings.name, profile) or Analysis(readings, [])
+    at_full_size = suite.cells("paper") if "paper" in suite.profiles else []
+    output = found.output(at_full_size, RunStore(session.results).load_all())
     if as_json:
         emit_json(output)
         return 0

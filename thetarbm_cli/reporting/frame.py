@@ -1,4 +1,4 @@
-"""Records as one tidy DataFrame, which tables, claims, evidence, figures and the report are views of.
+"""Records as one tidy DataFrame, and sorted to the cells of a suite for tables, claims, figures and the report.
 
 `tidy` has a line per run × evaluation variant × measure, with these columns:
 

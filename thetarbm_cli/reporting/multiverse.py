@@ -22,7 +22,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,7 +89,9 @@ class RecordedUniverse(Numbers):
         return found
 
 
-def _recorded(readings: Readings, universes: Sequence[Universe], records: list[RunRecord]) -> list[RecordedUniverse]:
+def _recorded(
+    readings: Readings, universes: Sequence[Universe], records: Sequence[RunRecord]
+) -> list[RecordedUniverse]:
     """Find the universes all of whose runs, rare models aside, are recorded."""
     cells = {universe.name: readings.cells(universe) for universe in universes}
     matched = match(itertools.chain.from_iterable(cells.values()), records)
@@ -117,15 +119,10 @@ def concerns(choice: Choice, compared: set[tuple[str, str]]) -> bool:
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the recorded universes of a design say, the default first.
-
-    `seeds` and `data_seeds` are standard deviations over them, by cell and column, where recorded.
-    """
+    """What the recorded universes of a design say, the default first."""
 
     readings: Readings
     recorded: list[RecordedUniverse]
-    seeds: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    data_seeds: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -238,19 +235,25 @@ class Analysis:
         index = pd.MultiIndex.from_tuples(lines, names=["cell", "column"]) if lines else None
         return pd.DataFrame(list(lines.values()), index=index, columns=list(self.readings.choices))
 
-    def spread(self) -> list[NumberSpread]:
-        """Standard deviation of each number over the sampled universes, and over seeds where recorded."""
+    def spread(self, cells: Sequence[Cell] = (), records: Sequence[RunRecord] = ()) -> list[NumberSpread]:
+        """Standard deviation of each number over the sampled universes, and over the seeds of the suite's own runs.
+
+        Parameters
+        ----------
+        cells, records : of the suite at the paper's size
+        """
         sampled = self.frame[self.frame["kind"] == "sampled"]
-        return [
-            NumberSpread(
-                measure=f"{cell} {column}",
-                universes=float(own["value"].std()),
-                seeds=self.seeds.get((str(cell), str(column))),
-                data_seeds=self.data_seeds.get((str(cell), str(column))),
-            )
-            for (cell, column), own in sampled.groupby(["cell", "column"], sort=False)
-            if len(own) > 1
-        ]
+        at_full_size = {cell.name: cell for cell in cells}
+        found = []
+        for (name, column), own in sampled.groupby(["cell", "column"], sort=False):
+            if len(own) > 1:
+                cell, over_universes = at_full_size.get(str(name)), float(own["value"].std())
+                seeds, data_seeds = over_seeds(cell, str(column), records) if cell else (None, None)
+                measure = f"{name} {column}"
+                found.append(
+                    NumberSpread(measure=measure, universes=over_universes, seeds=seeds, data_seeds=data_seeds)
+                )
+        return found
 
     @cached_property
     def distances(self) -> pd.DataFrame:
@@ -289,8 +292,8 @@ class Analysis:
         found = self.distances[group].get(universe) if group in self.distances else None
         return None if found is None or math.isnan(found) else float(found)
 
-    def output(self) -> Multiverse:
-        """Lay out what `thetarbm multiverse --json` prints."""
+    def output(self, cells: Sequence[Cell] = (), records: Sequence[RunRecord] = ()) -> Multiverse:
+        """Lay out what `thetarbm multiverse --json` prints; cells and records are as for `spread`."""
         rows = [
             NearestRow(
                 row=group,
@@ -315,7 +318,7 @@ class Analysis:
                 ChoiceInfluence(measure=f"{cell} {column}", axis=choice, share=float(share))
                 for (cell, column, choice), share in shares.items()
             ],
-            spread=self.spread(),
+            spread=self.spread(cells, records),
             nearest=self._nearest(),
             rows=rows,
             default=UniverseDistance(distance=self.distance(DEFAULT_UNIVERSE)),
@@ -336,45 +339,29 @@ class Analysis:
         return None
 
 
-def analyse(
-    readings: Readings,
-    records: Iterable[RunRecord],
-    suites: Iterable[RunRecord] = (),
-    cells: Sequence[Cell] = (),
-    noted: Sequence[Universe] | None = None,
-) -> Analysis:
+def analyse(readings: Readings, records: Sequence[RunRecord], noted: Sequence[Universe] | None = None) -> Analysis:
     """Analyse the recorded universes of a design, sampled ones as far as there are any.
 
     Parameters
     ----------
-    records : of the multiverse
-    suites, cells : records of the suite and its cells at the paper's size, for the spread over seeds
     noted : the sampled universes, where they are known: then the sequence that they come from is not made again
     """
-    held = list(records)
-    found = _recorded(readings, readings.universes(), held)
+    found = _recorded(readings, readings.universes(), records)
     sampled = readings.sampled() if noted is None else iter(noted)
-    while batch := _recorded(readings, list(itertools.islice(sampled, STEP)), held):
+    while batch := _recorded(readings, list(itertools.islice(sampled, STEP)), records):
         found += batch
-    names = [cell.name for cell in readings.base]
-    return Analysis(readings, found, *spreads([cell for cell in cells if cell.name in names], suites))
+    return Analysis(readings, found)
 
 
-def find_universes(
-    suite: Suite, results: Path, of: str = "tables", profile: str = "survey", others: Iterable[RunRecord] = ()
-) -> Analysis | None:
-    """Analyse the universes of a design that are recorded in a results folder; None if there are none.
-
-    `others` are records of the suite, for the spread over seeds.
-    """
+def find_universes(suite: Suite, results: Path, of: str = "tables", profile: str = "survey") -> Analysis | None:
+    """Analyse the universes of a design that are recorded in a results folder; None if there are none."""
     if suite.multiverse is None or of not in suite.multiverse.designs or profile not in suite.profiles:
         return None
     records = load_records(results)
     if not records:
         return None
     readings = Readings(suite, of, profile)
-    cells = suite.cells("paper") if "paper" in suite.profiles else []
-    analysis = analyse(readings, records, others, cells, noted_universes(results, readings))
+    analysis = analyse(readings, records, noted_universes(results, readings))
     return analysis if analysis.recorded else None
 
 
@@ -412,29 +399,23 @@ def explained(values: pd.Series[float], options: pd.Series[str]) -> float:
     return max(0.0, 1 - (within / (n - k)) / (total / (n - 1)))
 
 
-def spreads(
-    cells: Sequence[Cell], records: Iterable[RunRecord]
-) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
-    """Standard deviations over seeds, and over data seeds, by cell and column."""
-    held = [record for record in records if record.state == "done" and record.metrics]
-    by_seed: dict[tuple[str, str], float] = {}
-    by_data: dict[tuple[str, str], float] = {}
-    for cell in cells:
-        own = [
-            record
-            for record in held
-            if record.settings.model == cell.model
-            and replace(cell, data={**cell.data, "seed": record.settings.data.seed}).fits(record)
-        ]
-        seeds = [record for record in own if record.settings.data.seed == cell.data.get("seed", 0)]
-        data_seeds = {record.settings.data.seed: record for record in own if record.seed == 0}
-        for target, runs in ((by_seed, seeds), (by_data, data_seeds.values())):
-            for column in UNITS:
-                found = (record.metrics.value(column) for record in runs if record.metrics)
-                values = [value for value in found if value is not None]
-                if len(values) > 1:
-                    target[cell.name, column] = statistics.stdev(values)
-    return by_seed, by_data
+def over_seeds(cell: Cell, column: str, records: Sequence[RunRecord]) -> tuple[float | None, float | None]:
+    """Standard deviations of a number over seeds, and over data seeds; None with fewer than two."""
+    own = [
+        record
+        for record in records
+        if (record.settings.model, record.state) == (cell.model, "done")
+        and replace(cell, data={**cell.data, "seed": record.settings.data.seed}).fits(record)
+    ]
+    seeds = [record for record in own if record.settings.data.seed == cell.data.get("seed", 0)]
+    data_seeds = {record.settings.data.seed: record for record in own if record.seed == 0}
+    return _deviation(seeds, column), _deviation(data_seeds.values(), column)
+
+
+def _deviation(records: Iterable[RunRecord], column: str) -> float | None:
+    found = (record.metrics.value(column) for record in records if record.metrics)
+    values = [value for value in found if value is not None]
+    return statistics.stdev(values) if len(values) > 1 else None
 
 
 class TextTable(NamedTuple):
