@@ -95,7 +95,6 @@ def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: 
 
 
 def drawn(content: Content, results: Path) -> dict[str, pictures.Picture]:
-    content.parts[0].pictures.clear()
     draw_pictures(content, RunContext(results, RunStore(results)))
     return {each.figure.name: each for each in content.pictures}
 

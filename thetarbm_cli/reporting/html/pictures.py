@@ -74,8 +74,10 @@ def draw_pictures(
 ) -> None:
     """Draw every figure into the content, for each source of the paper's images."""
     left = LARGEST_TOTAL
-    # Universes have sources of their own: they are shown once, if there are any.
     parts = [part for part in content.parts if part.source.is_papers]
+    for part in parts:
+        part.pictures.clear()
+    # Universes have sources of their own: they are shown once, if there are any.
     wanted = [
         (part, figure)
         for place, part in enumerate(parts)
