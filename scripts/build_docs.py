@@ -25,12 +25,18 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Suite
 from thetarbm_cli.experiments.suite_file import shipped_path
 from thetarbm_cli.outputs import Multiverse
-from thetarbm_cli.reporting.claims import summary
 from thetarbm_cli.reporting.frame import collect
-from thetarbm_cli.reporting.multiverse import TextTable, analyse, claim_shares, find_universes, share_text
+from thetarbm_cli.reporting.multiverse import (
+    ON_PAPERS_DATA,
+    Analysis,
+    TextTable,
+    claim_shares,
+    find_universes,
+    share_text,
+)
 from thetarbm_cli.reporting.multiverse import summary as about_universes
 from thetarbm_cli.reporting.multiverse import tables as universe_tables
-from thetarbm_cli.reporting.render import outdated, to_markdown
+from thetarbm_cli.reporting.render import outdated, to_markdown, verdicts_table
 from thetarbm_cli.reporting.tables import assemble
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -77,14 +83,15 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
     def block(kind: str, name: str) -> str:
         if kind == "table":
             # Of several sources of the same data set, the first with a number counts.
-            tables = [each for source in reversed(report.tables.values()) for each in source]
+            tables = [each for part in reversed(report.parts) for each in part.tables]
             built = {each.name: each for each in sorted(tables, key=lambda each: not each.is_empty)}
             if name not in built:
                 return f"No records yet: `thetarbm run {name}` makes them."
             return to_markdown(built[name]).replace("## ", "### ", 1).rstrip("\n")
         if kind == "verdicts":
-            shares = {claim: share_text(each) for claim, each in claim_shares(suite, results).items()}
-            return summary(report.verdicts[0][1], shares)
+            designs = [find_universes(suite, results, of) for of in ON_PAPERS_DATA]
+            shares = {claim: share_text(each) for claim, each in claim_shares(designs).items()}
+            return verdicts_table(report.parts[0].verdicts, shares)
         if kind == "multiverse":
             output, tables = over_universes(name.partition("-")[0])
             wanted = name.partition("-")[2]
@@ -106,7 +113,7 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
 def universes_of(results: Path, suite: Suite, of: str, records: list[RunRecord]) -> tuple[Multiverse, list[TextTable]]:
     """What the recorded universes of a design say, and its tables."""
     readings = Readings(suite, of)
-    output = (find_universes(suite, results, of, others=records) or analyse(readings, [], noted=[])).output()
+    output = (find_universes(suite, results, of) or Analysis(readings, [])).output(suite.cells("paper"), records)
     return output, universe_tables(readings, output)
 
 

@@ -280,6 +280,11 @@ class Comparison(Output):
     contradicted: bool
     """Whether it comes out the other way; else, if it does not hold, it is too close to tell."""
 
+    @property
+    def outcome(self) -> str:
+        """How it came out, in words."""
+        return "holds" if self.holds else "does not hold" if self.contradicted else "too close to tell"
+
 
 class Verdict(Output):
     """The verdict on a claim of the paper."""

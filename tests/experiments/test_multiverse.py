@@ -111,7 +111,7 @@ def test_there_is_the_default_and_each_change_of_one_option(readings: Readings) 
 
 def test_more_universes_keep_those_that_are_there(readings: Readings) -> None:
     assert readings.universes(40)[:20] == readings.universes(20)
-    assert readings.universes(3) == readings.universes(40, "one-at-a-time")
+    assert readings.universes(3) == readings.universes()
     assert readings.find("s7") == readings.universes(40)[12]
     with pytest.raises(InputError, match="no universe 'batch=7'"):
         readings.find("batch=7")

@@ -118,4 +118,5 @@ def two_figures() -> Iterator[None]:
 
 
 def page_of(content: Content, results: Path) -> str:
-    return render_page(content, draw_pictures(content, RunContext(results, RunStore(results))))
+    draw_pictures(content, RunContext(results, RunStore(results)))
+    return render_page(content)

@@ -15,8 +15,10 @@ from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.runs.record import CheckPart, MetricsPart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.reporting.claims import CLAIMS, chance_below, evaluate_claims, to_markdown
+from thetarbm_cli.reporting.claims import CLAIMS, chance_below, evaluate_claims
 from thetarbm_cli.reporting.frame import Value, collect
+from thetarbm_cli.reporting.render import verdicts_page
+from thetarbm_cli.reporting.tables import Part
 
 NAMES = [claim.name for claim in CLAIMS if claim.on != "other data" and not claim.beyond]
 ELSEWHERE = [claim.name for claim in CLAIMS if claim.on != "the paper's data" and not claim.beyond]
@@ -35,7 +37,7 @@ def theory(lemma: float = 0.0, theorem: float = 1e-7) -> TheoryRecord:
 
 
 def verdicts(choose: Choose = as_published, seeds: int = 3, checks: TheoryRecord | None = None) -> dict[str, str]:
-    return {each.claim.name: each.verdict for each in evaluate_claims(numbers(choose, seeds), checks or theory())}
+    return {each.claim: each.verdict for each in evaluate_claims(numbers(choose, seeds), checks or theory())}
 
 
 def changed(*changes: tuple[str, str, float]) -> Choose:
@@ -58,7 +60,7 @@ def test_one_seed_in_one_cell_is_compared_by_margins() -> None:
     assert verdicts(seeds=1) == dict.fromkeys(NAMES, "reproduced")
     held = [record for record in records() if record.settings.model != "tirbm" or record.seed == 0]
     for found, welch in ((numbers(seeds=1), False), (collect(CELLS, held)[0], True)):
-        rules = {each.claim.name: each.rule for each in evaluate_claims(found, theory())}
+        rules = {each.claim: each.rule for each in evaluate_claims(found, theory())}
         assert "by more than 0.5 points (one seed has no spread)" in rules["lowest-error"]
         assert ("Welch" in rules["oriented-no-better"]) == welch
 
@@ -91,7 +93,7 @@ def test_a_slow_machine_does_not_train_faster() -> None:
         record.model_copy(update={"timings": {"train_seconds": 20.0}}) if record.settings.model == "theta" else record
         for record in records()
     ]
-    found = {each.claim.name: each.verdict for each in evaluate_claims(collect(CELLS, slow)[0])}
+    found = {each.claim: each.verdict for each in evaluate_claims(collect(CELLS, slow)[0])}
     assert found["faster"] == "not reproduced"
 
 
@@ -106,7 +108,7 @@ def test_other_measures_of_invariance_have_verdicts_where_they_were_taken() -> N
         taken = {"more": {"invariance": {"values": invariance(record.settings.model), "images": 1000}}}
         content |= taken | ({"unaligned": {**content["unaligned"], **taken}} if "unaligned" in content else {})
         measured.append(record.model_copy(update={"metrics": MetricsPart.model_validate(content)}))
-    found = {each.claim.name: each.verdict for each in evaluate_claims(collect(CELLS, measured)[0])}
+    found = {each.claim: each.verdict for each in evaluate_claims(collect(CELLS, measured)[0])}
     assert (found["highest-goodfellow"], found["highest-zou"]) == ("reproduced", "reproduced")
     assert found["highest-dosovitskiy"] == "not reproduced"
     assert "highest-zou" not in verdicts()
@@ -123,7 +125,7 @@ def test_a_superlative_is_undecided_if_it_is_close_and_refuted_by_one_model(
     other: tuple[str, str, float], verdict: str, held: str
 ) -> None:
     (found, *_) = evaluate_claims(numbers(changed(("theta/*", "*error*", 10.3), other)))
-    assert (found.claim.name, found.verdict, found.held) == ("lowest-error", verdict, held)
+    assert (found.claim, found.verdict, found.held) == ("lowest-error", verdict, held)
 
 
 def test_theory() -> None:
@@ -134,9 +136,9 @@ def test_theory() -> None:
 def test_the_page_has_each_claim_with_rule_numbers_and_verdict() -> None:
     found = numbers()
     evaluated = evaluate_claims(found, theory())
-    page = to_markdown([(found, evaluated)], "paper")
+    page = verdicts_page([Part(found, [], evaluated)], "paper")
     for each in evaluated:
-        assert f"| {each.claim.text} | *reproduced* |" in page
+        assert f"| {each.text} | *reproduced* |" in page
         assert f"Rule: {each.rule}" in page.replace("\n", " ")
     assert "- holds: sparsity 0.3: θ-RBM 10.31 ± 0.01 %, RBM 15.41 ± 0.01 % (p < 0.001)" in page
 
@@ -155,7 +157,7 @@ def as_the_paper(cell: Cell, column: str) -> float | None:
 
 
 def carried(choose: Choose = as_the_paper, seeds: int = 1) -> dict[str, str]:
-    return {each.claim.name: each.verdict for each in evaluate_claims(fashion_numbers(choose, seeds))}
+    return {each.claim: each.verdict for each in evaluate_claims(fashion_numbers(choose, seeds))}
 
 
 @pytest.mark.parametrize("seeds", [1, 3])
@@ -183,7 +185,7 @@ def test_each_claim_depends_on_its_numbers(model: str, column: str, number: floa
 def test_one_sparsity_target_says_nothing_of_a_steady_gamma() -> None:
     cells = [cell for cell in CELLS if cell.name == "theta/sparsity=0.3"]
     (only,) = collect(cells, records(cells=cells))
-    found = {each.claim.name: each.verdict for each in evaluate_claims(only)}
+    found = {each.claim: each.verdict for each in evaluate_claims(only)}
     assert found["steady-gamma"] == "no data"
 
 
@@ -192,7 +194,8 @@ def test_missing_cells_are_no_data(cells: list[Cell], dataset: str) -> None:
     (empty,) = collect(cells, [], dataset)
     evaluated = evaluate_claims(empty)
     assert {each.verdict for each in evaluated} == {"no data"}
-    assert "missing: test_error_percent of theta at sparsity 0.3" in to_markdown([(empty, evaluated)], "paper")
+    page = verdicts_page([Part(empty, [], evaluated)], "paper")
+    assert "missing: test_error_percent of theta at sparsity 0.3" in page
 
 
 values = st.lists(st.integers(-1000, 1000).map(lambda number: number / 8), min_size=2, max_size=6)

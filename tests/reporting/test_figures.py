@@ -77,7 +77,7 @@ def test_missing_cells_are_left_out_and_named_with_the_command(tmp_path: Path) -
         f"missing: {name}; thetarbm run {name} makes it" for name in (absent[1], absent[0], absent[2])
     ]
     assert len(drawings[0].figure.axes[0].containers) == 4
-    assert [text.get_text() for text in drawings[2].figure.axes[0].texts][-1] == "–"
+    assert [text.get_text() for text in drawings[2].figure.axes[0].texts][-1] == "—"
 
 
 @pytest.mark.parametrize(

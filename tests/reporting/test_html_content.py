@@ -17,7 +17,7 @@ from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
 from thetarbm_cli.reporting.figures.context import Drawing
 from thetarbm_cli.reporting.html import pictures
-from thetarbm_cli.reporting.html.content import MINUS, Content, environments, gather, missing, reruns, signed
+from thetarbm_cli.reporting.html.content import MINUS, Content, environments, gather, missing, signed
 from thetarbm_cli.reporting.html.page import words_of
 from thetarbm_cli.reporting.html.pictures import draw_pictures
 
@@ -33,7 +33,7 @@ def suite(tmp_path: Path) -> Path:
 
 def recorded(suite: Path, results: Path, *seeds: int, **changes: Any) -> list[RunRecord]:
     """Records of the suite's first cell."""
-    cell = gather(results, suite, "paper").report.numbers[0].cells[0]
+    cell = gather(results, suite, "paper").parts[0].numbers.cells[0]
     made = [record_for(cell, seed, **NUMBERS).model_copy(update=changes) for seed in seeds]
     save(results, *made)
     return made
@@ -56,7 +56,7 @@ def test_a_name_with_breaks_is_the_same_name(name: str) -> None:
 def test_a_cell_is_run_again_by_its_command(tmp_path: Path, suite: Path) -> None:
     (first, second) = recorded(suite, tmp_path, 0, 1, timings={"train_seconds": 3.0, "evaluate_seconds": 4.5})
     content = gather(tmp_path, suite, "paper")
-    done, missing_one, *_ = reruns(content, content.report.numbers[0])
+    done, missing_one, *_ = content.parts[0].reruns
     assert done.runs == [first.run, second.run]
     assert (done.count, done.seconds) == ("2", 7.5)
     name = "rbm/sparsity=0.3"
@@ -64,18 +64,18 @@ def test_a_cell_is_run_again_by_its_command(tmp_path: Path, suite: Path) -> None
     assert (missing_one.count, missing_one.seconds) == ("0 of 2", None)
     assert missing_one.command == "thetarbm run rbm/sparsity=0.1"
     # What is not the default is named.
-    cell = gather(tmp_path, suite, "tiny").report.numbers[0].cells[0]
+    cell = gather(tmp_path, suite, "tiny").parts[0].numbers.cells[0]
     save(tmp_path, *(record_for(cell, seed, source="official", **NUMBERS) for seed in range(4)))
     content = gather(tmp_path, suite, "tiny", "official")
     words = f"thetarbm run {name} --seeds 4 --force {name} --profile tiny --source official"
-    assert reruns(content, content.report.numbers[0])[0].command == words
+    assert content.parts[0].reruns[0].command == words
 
 
 def test_a_run_without_all_its_measures_does_not_count_and_a_failed_one_tells_why(tmp_path: Path, suite: Path) -> None:
     recorded(suite, tmp_path, 0, metrics=MetricsPart.model_validate({"svm": {"test_error_percent": 15.0}}))
     recorded(suite, tmp_path, 1, state="failed", error="it diverged", metrics=None)
     content = gather(tmp_path, suite, "paper")
-    cells = {each.cell.name: each for each in reruns(content, content.report.numbers[0])}
+    cells = {each.cell.name: each for each in content.parts[0].reruns}
     assert (cells["rbm/sparsity=0.3"].count, cells["again"].count) == ("0 of 2", "1 of 2")
     assert cells["rbm/sparsity=0.3"].failures == ["seed 1: it diverged"]
 
@@ -95,7 +95,8 @@ def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: 
 
 
 def drawn(content: Content, results: Path) -> dict[str, pictures.Picture]:
-    return {each.figure.name: each for each in draw_pictures(content, RunContext(results, RunStore(results)))}
+    draw_pictures(content, RunContext(results, RunStore(results)))
+    return {each.figure.name: each for each in content.pictures}
 
 
 def draw_noise(context: object) -> Drawing:
@@ -139,7 +140,7 @@ def test_an_error_in_one_figure_does_not_cost_the_others(
     assert shown["odd"].missing == ["unexpected KeyError: 'svm'"]
     assert shown["dots"].image is not None
     assert "figure odd: unexpected KeyError: 'svm'" in caplog.text
-    absent = {each.name: each.command for each in missing(content, list(shown.values())) if each.kind == "figure"}
+    absent = {each.name: each.command for each in missing(content) if each.kind == "figure"}
     assert absent == {"lost": "thetarbm figures lost", "odd": "thetarbm figures odd"}
 
 

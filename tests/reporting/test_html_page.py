@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.suites import metrics_of, record_for, save, write_suite
-from tests.reporting.numbers import CELLS, FASHION, records
+from tests.reporting.numbers import ALL, CELLS, FASHION, records
 from tests.reporting.pages import Node, few_figures, page_of, read, two_figures
 from thetarbm_cli.experiments.runs.record import DataPart, EnvironmentPart
 from thetarbm_cli.experiments.runs.settings import CHANGED_DEFAULTS
@@ -110,7 +110,7 @@ def test_verdicts_are_told_by_words_with_their_evidence(page: Node) -> None:
 
 def test_every_command_repeats_the_options_of_the_call(tmp_path: Path) -> None:
     with repeating(CallOptions(("--results", "elsewhere"))):
-        page = read(render_page(gather(tmp_path, write_suite(tmp_path), "tiny"), []))
+        page = read(render_page(gather(tmp_path, write_suite(tmp_path), "tiny")))
     words = " ".join(page.one("section", id=name).words for name in ("verdicts", "reruns"))
     commands = re.findall(r"thetarbm (?:--results elsewhere )?run\b", words)
     assert len(commands) >= 5
@@ -159,7 +159,7 @@ def test_runs_made_by_hand_the_date_and_the_revision_are_shown(tmp_path: Path) -
     settings = made.settings.model_copy(update={"parameters": {**CHANGED_DEFAULTS["rbm"], "hidden": 77}})
     update = {"settings": settings, "parameters": {**made.parameters, "hidden": 77}, "cells": [], "run": "rbm-by-hand"}
     save(tmp_path, record_for(cell).model_copy(update={"environment": environment}), made.model_copy(update=update))
-    page = read(render_page(gather(tmp_path, suite, "paper"), [], "2026-01-31"))
+    page = read(render_page(gather(tmp_path, suite, "paper"), "2026-01-31"))
     row = page.one("section", id="others").one("tbody").one("tr")
     assert row.one("th").words == "rbm-by-hand"
     assert [cell.words for cell in row.all("td")] == ["hidden 77", "mnist-rot generated", "7", "12.50", "", ""]
@@ -182,7 +182,7 @@ def test_figures_are_inside_and_missing_ones_are_named(page: Node) -> None:
 @pytest.mark.usefixtures("two_figures")
 def test_text_of_suite_and_records_stays_text(tmp_path: Path) -> None:
     suite = write_suite(tmp_path, SUITE)
-    cell = gather(tmp_path, suite, "paper").report.numbers[0].cells[0]
+    cell = gather(tmp_path, suite, "paper").parts[0].numbers.cells[0]
     name = "<script>alert(1)"
     machine = {"platform": HOSTILE, HOSTILE: [HOSTILE], "git": {"revision": HOSTILE, "dirty": True}}
     environment = EnvironmentPart(**machine)
@@ -226,7 +226,7 @@ def test_each_source_of_images_has_its_part_and_the_same_records_give_the_same_b
         "mnist-rot official sha256 bbbbbbbbbbbb…",
     ]
     assert page.one("table", id="source1-table1").all("td")[0].attributes["data-value"] == "6.0"
-    (only,) = gather(tmp_path / "a", suite, "paper", "official").report.numbers
+    (only,) = gather(tmp_path / "a", suite, "paper", "official").parts
     assert only.source.name == "official"
 
 
@@ -237,11 +237,14 @@ def test_another_data_set_has_its_table_and_claims_but_no_figures(tmp_path: Path
         tmp_path,
         *records(),
         *records(lambda cell, column: measured[column.removesuffix("_unaligned")], seeds=1, cells=FASHION),
+        *records(seeds=1, cells=[cell for cell in ALL if cell.experiment == "best-optdigits-pixels"]),
     )
     page = read(page_of(gather(tmp_path, shipped_path(), "paper"), tmp_path))
     headings = ["mnist-rot generated sha256 aaaaaaaaaaaa…", "fashion-rot generated sha256 ffffffffffff…"]
-    for section in ("verdicts", "tables", "reruns"):
-        assert [node.words for node in page.one("section", id=section).all("h3")] == headings
+    # Without the θ-RBM there is nothing to claim.
+    also = "optdigits-rot generated sha256 aaaaaaaaaaaa…"
+    for section, shown in (("verdicts", headings), ("tables", [*headings, also]), ("reruns", [*headings, also])):
+        assert [node.words for node in page.one("section", id=section).all("h3")] == shown
     assert [node.words for node in page.one("section", id="figures").all("h3")] == headings[:1]
     assert page.one("table", id="source1-tablefashion").all("td")[0].attributes["data-value"] == "20.0"
     counts = page.one("section", id="verdicts").all("ul", class_="counts")[1]

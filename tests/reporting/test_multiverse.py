@@ -271,8 +271,8 @@ def test_the_spread_over_seeds_and_data_seeds_stands_beside(readings: Readings, 
     other = record_for(cell, test_error_percent=14.0)
     settings = other.settings.model_copy(update={"data": other.settings.data.model_copy(update={"seed": 1})})
     records.append(other.model_copy(update={"run": "theta-other", "settings": settings}))
-    analysis = analyse(readings, records_of(readings, usual), records, suite.cells("paper"))
-    found = {each.measure: each for each in analysis.spread()}["theta/sparsity=0.3 test_error_percent"]
+    spread = analysis_of(readings).spread(suite.cells("paper"), records)
+    found = {each.measure: each for each in spread}["theta/sparsity=0.3 test_error_percent"]
     assert found.seeds == pytest.approx(1)
     assert found.data_seeds == pytest.approx(np.std([10, 14], ddof=1))
 

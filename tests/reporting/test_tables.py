@@ -97,7 +97,7 @@ def test_csv_has_every_value_with_full_precision(name: str) -> None:
 def test_sources_are_told_apart_by_checksum(tmp_path: Path) -> None:
     save(tmp_path, *records(), *records(lambda cell, column: 6.0, source="official"))
     report = make_report(tmp_path, SUITE, "paper")
-    assert [str(source) for source in report.tables] == [
+    assert [str(part.source) for part in report.parts] == [
         "generated (sha256 aaaaaaaaaaaa…)",
         "official (sha256 bbbbbbbbbbbb…)",
     ]
@@ -118,7 +118,7 @@ def test_making_and_draw_of_the_data_are_compared_beside_the_usual_source(tmp_pa
     new = [cell for cell in others if cell.at.get("data_seed") != 0]
     save(tmp_path, *usual, *elsewhere, *records(by_data, seeds=1, cells=new))
     report = make_report(tmp_path, SUITE, "paper", ["1", "3", "making", "draws"])
-    first, bilinear = report.tables.values()
+    first, bilinear = (part.tables for part in report.parts)
     # Data seeds are no contents of their own, what compares sources stands once, and an empty Table 3 as well.
     assert first.pop(1).name == "3"
     assert [table.name for table in first] == ["1", "making", "draws"]
@@ -173,14 +173,13 @@ def test_markup_in_labels_stays_text(tmp_path: Path) -> None:
 
 def test_what_is_run_on_request_has_its_table_only_with_records_of_its_own(tmp_path: Path) -> None:
     save(tmp_path, *records())
-    shown = [table.name for tables in make_report(tmp_path, SUITE, "paper").tables.values() for table in tables]
+    shown = [table.name for table in make_report(tmp_path, SUITE, "paper").tables]
     # The first lines of "beyond" are runs of the paper's tables: they alone do not make a table.
     assert not {"choice", "beyond"} & set(shown)
-    (only,) = make_report(tmp_path, SUITE, "paper", ["beyond"]).tables.values()
-    assert [table.name for table in only] == ["beyond"]
+    assert [table.name for table in make_report(tmp_path, SUITE, "paper", ["beyond"]).tables] == ["beyond"]
     save(tmp_path, *records(cells=[cell for cell in BEYOND if cell.experiment == "best"]))
-    built = make_report(tmp_path, SUITE, "paper").tables.values()
-    text = next(to_markdown(table) for tables in built for table in tables if table.name == "beyond")
+    built = make_report(tmp_path, SUITE, "paper").tables
+    text = next(to_markdown(table) for table in built if table.name == "beyond")
     assert "Published elsewhere on mnist-rot" in text
     errors = {row[0]: row[1] for row in lines_of(text, "γ test")}
     assert errors["+ all 12,000 images"].startswith("11.80 ± ")
@@ -203,14 +202,14 @@ def test_another_data_set_is_shown_only_if_there_are_records(tmp_path: Path) -> 
     save(tmp_path, *records())
     plain = make_report(tmp_path, SUITE, "paper")
     usual = [name for name in TABLES if name not in ("making", "draws", "fashion", "choice", "beyond")]
-    assert [table.name for tables in plain.tables.values() for table in tables] == usual
-    assert not plain.carried
+    assert [table.name for table in plain.tables] == usual
+    assert [part.source.dataset for part in plain.parts] == ["mnist-rot"]
     asked_for = make_report(tmp_path, SUITE, "paper", ["fashion"])
     assert any("thetarbm run fashion-rbm" in line for line in asked_for.missing())
     save(tmp_path, *records(as_the_paper, 1, cells=FASHION))
     both = make_report(tmp_path, SUITE, "paper")
-    assert [table.name for tables in both.tables.values() for table in tables] == [*usual, "fashion"]
-    assert both.verdicts == plain.verdicts
+    assert [table.name for table in both.tables] == [*usual, "fashion"]
+    assert both.parts[0].verdicts == plain.parts[0].verdicts
     files = {path.name: text for path, text in report_files(both, tmp_path, tmp_path, ["markdown"]).items()}
     assert {"table1.md", "verdicts.md", "verdicts-fashion.md"} <= set(files)
     assert "the paper's value" not in files["fashion.md"]

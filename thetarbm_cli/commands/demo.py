@@ -54,9 +54,10 @@ def command(session: Session, out: Path | None, suite_path: Path | None) -> None
     make_all(session, context, pending(make_plan(context, cells), retry_failed=True), min(2, os.cpu_count() or 1))
     quick = max(collect(cells, context.store.load_all()), key=lambda numbers: len(numbers.records))
     report = make_report(session.results, suite, "paper", ["1", "2"])
-    full = next((numbers for numbers in report.numbers if numbers.records), report.numbers[0])
+    part = next((part for part in report.parts if part.numbers.records), report.parts[0])
+    full = part.numbers
     _print_beside(quick, full)
-    for table in report.tables[full.source]:
+    for table in part.tables:
         print_paper_table(table)
     figure, page = _draw(context, suite), folder / "report.html"
     options = call_options()

@@ -17,7 +17,7 @@ from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING
 from thetarbm_cli.followup import command_line
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.multiverse import Kinds, Readings, Universe
+    from thetarbm_cli.experiments.multiverse import Readings, Universe
     from thetarbm_cli.experiments.suite.schema import Suite
 
 # Records are packed after so many runs, and at the end.
@@ -49,7 +49,7 @@ def command(
     session: Session,
     /,
     universes: int | None,
-    design: Kinds | None,
+    design: str | None,
     of: str,
     profile: str,
     universe: str | None,
@@ -76,7 +76,7 @@ def command(
     if universe is not None:
         return _print_universe(readings, readings.find(universe))
     if universes is not None or design is not None or dry_run:
-        wanted = readings.universes(universes or 0, design or "sobol")
+        wanted = readings.universes(0 if design == "one-at-a-time" else universes or 0)
         code = _make_runs(session, suite, suite_path, readings, wanted, dry_run, retry_failed, **where)
         if dry_run or code:
             return code
@@ -141,11 +141,11 @@ def _make_runs(
 def _print_analysis(session: Session, suite: Suite, readings: Readings, profile: str) -> int:
     """Print what the recorded universes say."""
     from thetarbm_cli.experiments.runs.store import RunStore
-    from thetarbm_cli.reporting.multiverse import analyse, find_universes, summary, tables
+    from thetarbm_cli.reporting.multiverse import Analysis, find_universes, summary, tables
 
-    others = RunStore(session.results).load_all()
-    found = find_universes(suite, session.results, readings.name, profile, others)
-    output = (found or analyse(readings, [], noted=[])).output()
+    found = find_universes(suite, session.results, readings.name, profile) or Analysis(readings, [])
+    at_full_size = suite.cells("paper") if "paper" in suite.profiles else []
+    output = found.output(at_full_size, RunStore(session.results).load_all())
     if session.print_json(output):
         return 0
     if not output.universes:

@@ -15,7 +15,6 @@ from thetarbm_cli.commands.session import Session, pass_session
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.reporting.html.content import Content
-    from thetarbm_cli.reporting.html.pictures import Picture
 
 
 @click.command("report")
@@ -48,12 +47,12 @@ def command(
 
     content = gather(session.results, suite_path, profile, source)
     path = out or session.results / _name(profile, source)
-    pictures = write_page(session, session.run_context(), content, path)
-    drawn = [picture.figure.name for picture in pictures if picture.image is not None]
-    output = Report(path=str(path), bytes=path.stat().st_size, figures=drawn, missing=missing(content, pictures))
+    write_page(session, session.run_context(), content, path)
+    drawn = [picture.figure.name for picture in content.pictures if picture.image is not None]
+    output = Report(path=str(path), bytes=path.stat().st_size, figures=drawn, missing=missing(content))
     for line in content.report.missing_at_once():
         session.say(line)
-    lost = {picture.figure.name: "; ".join(picture.missing) for picture in pictures if picture.image is None}
+    lost = {picture.figure.name: "; ".join(picture.missing) for picture in content.pictures if picture.image is None}
     if lost:
         why = set(lost.values()).pop() if len(set(lost.values())) == 1 else "the page says what each lacks"
         session.say(f"not drawn: {', '.join(lost)}; {why}")
@@ -63,16 +62,15 @@ def command(
         session.say(f"no browser could be started; open {path} by hand")
 
 
-def write_page(session: Session, context: RunContext, content: Content, path: Path) -> list[Picture]:
+def write_page(session: Session, context: RunContext, content: Content, path: Path) -> None:
     """Draw the figures and write the page."""
     from thetarbm_cli import storage
     from thetarbm_cli.reporting.html.page import render_page
     from thetarbm_cli.reporting.html.pictures import draw_pictures
 
     with session.progress("figures") as progress:
-        pictures = draw_pictures(content, context, progress)
-    storage.write_bytes(path, render_page(content, pictures, datetime.now(tz=UTC).date().isoformat()).encode())
-    return pictures
+        draw_pictures(content, context, progress)
+    storage.write_bytes(path, render_page(content, datetime.now(tz=UTC).date().isoformat()).encode())
 
 
 def _name(profile: str, source: str | None) -> str:

@@ -20,9 +20,7 @@ from thetarbm_cli.outcomes import TABLES
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Tables, TableValue, Verdict
-    from thetarbm_cli.reporting import claims
-    from thetarbm_cli.reporting.frame import Numbers
-    from thetarbm_cli.reporting.tables import Entry, Report, Row, Table
+    from thetarbm_cli.reporting.tables import Entry, Part, Report, Row, Table
 
 # Lines on what is missing; more are made one for each source of images.
 MOST_MISSING = 8
@@ -74,7 +72,7 @@ def command(
     form = "document" if standalone and form else form
     suite = load_suite(suite_path, check_settings=False)
     report = make_report(session.results, suite, profile, [] if table == "all" else [table])
-    if not any(report.tables.values()):
+    if not report.tables:
         raise InputError(f"no experiment of the suite is in table {table}")
     folder = out or session.results / "tables"
     written = [form] if form else ["markdown", "document" if standalone else "latex", "csv"]
@@ -99,13 +97,13 @@ def command(
         _print_report(report, with_verdicts=table == "all")
     else:
         _, to_text = FORMATS[form or "markdown"]
-        click.echo("\n".join(to_text(each) for tables in report.tables.values() for each in tables), nl=False)
+        click.echo("\n".join(to_text(each) for each in report.tables), nl=False)
     missing = report.missing()
     for line in missing if len(missing) <= MOST_MISSING else report.missing_at_once():
         session.say(line)
     # Who only looks at the records of an installed package has no results folder, and needs none.
-    if any(numbers.records for numbers in report.numbers) and (out is not None or session.results.is_dir()):
-        empty = [each.name for tables in report.tables.values() for each in tables if each.is_empty]
+    if any(part.numbers.records for part in report.parts) and (out is not None or session.results.is_dir()):
+        empty = [each.name for each in report.tables if each.is_empty]
         if empty:
             session.say(f"no file is written of what has no number yet: {', '.join(dict.fromkeys(empty))}")
         _write(session, files | of_users, folder, verdicts, wanted=out is not None)
@@ -117,14 +115,12 @@ def print_paper_table(table: Table) -> None:
 
     Where it is piped, it is Markdown.
     """
-    from thetarbm_cli.reporting.render import CONTROLS, to_markdown
+    from thetarbm_cli.reporting.render import CONTROLS, CONTROLS_MEASURE, to_markdown
 
     if not sys.stdout.isatty():
         click.echo(f"\n{to_markdown(table)}", nl=False)
         return
-    rows: list[list[Cell]] = [
-        [row.label, *(_cell(table, row, entry) for entry in row.entries)] for row in table.paper_rows
-    ]
+    rows = _cells(table.rows, table.kind.published_digits)
     headings = ["", *(f"{group}\n{column}" if group else column for group, column in table.headings)]
     if table.groups and (table.kind.layout == "sparsity" or not fits(headings, rows)):
         columns = table.columns[: table.groups[0][1]]
@@ -139,42 +135,42 @@ def print_paper_table(table: Table) -> None:
     print_text(table.caption, "weak")
     print_table(headings, rows)
     if table.controls:
-        cells = [[row.label, *(_cell(table, row, entry) for entry in row.entries)] for row in table.controls]
-        print_table([CONTROLS, table.controls_heading], cells)
+        print_table([CONTROLS, CONTROLS_MEASURE], _cells(table.controls))
     for note in table.notes:
         print_text(note, "weak")
 
 
-def _cell(table: Table, row: Row, entry: Entry | None) -> Cell:
-    """Write an entry; the paper's value may stand on a line of its own."""
+def _cells(rows: list[Row], digits: int | None = None) -> list[list[Cell]]:
+    """Write labels and entries; the paper's value may stand on a line of its own."""
     from thetarbm_cli.reporting.render import Marks, entry_text
 
-    text = entry_text(entry, Marks(bold="{}"), None if row.control else table.kind.published_digits)
-    style = "" if entry is None else "best" if entry.best else "open" if entry.starred else ""
-    return text.replace(" (", "\n("), style
+    def cell(entry: Entry | None) -> Cell:
+        style = "" if entry is None else "best" if entry.best else "open" if entry.starred else ""
+        return entry_text(entry, Marks(bold="{}"), digits).replace(" (", "\n("), style
+
+    return [[row.label, *map(cell, row.entries)] for row in rows]
 
 
 def _print_report(report: Report, *, with_verdicts: bool) -> None:
     """Print tables, and verdicts, for a terminal."""
-    for source, tables in report.tables.items():
-        for each in tables:
-            # Of images that the paper has no numbers on, an empty table says nothing.
-            if not (source.is_users and each.is_empty):
-                print_paper_table(each)
-    if with_verdicts:
-        _print_verdicts([*report.verdicts, *report.carried])
+    for each in report.tables:
+        # Of images that the paper has no numbers on, an empty table says nothing.
+        if not (each.source.is_users and each.is_empty):
+            print_paper_table(each)
+    for part in report.parts:
+        if with_verdicts and part.verdicts:
+            _print_verdicts(part)
 
 
-def _print_verdicts(evaluated: list[tuple[Numbers, list[claims.Verdict]]]) -> None:
+def _print_verdicts(part: Part) -> None:
     from thetarbm_cli.reporting.claims import NO_DATA
 
-    for numbers, verdicts in evaluated:
-        if all(each.verdict == NO_DATA for each in verdicts):
-            print_text(f"No verdicts yet on {numbers.source.described}: runs are missing", "weak", before="\n")
-            continue
-        print_text(f"Verdicts on the paper's claims, {numbers.source.described}", "bold", before="\n")
-        rows = [(each.claim.text, state_cell(each.verdict), each.held) for each in verdicts]
-        print_table(["claim", "verdict", "comparisons that hold"], rows)
+    if all(each.verdict == NO_DATA for each in part.verdicts):
+        print_text(f"No verdicts yet on {part.source.described}: runs are missing", "weak", before="\n")
+        return
+    print_text(f"Verdicts on the paper's claims, {part.source.described}", "bold", before="\n")
+    rows = [(each.text, state_cell(each.verdict), each.held) for each in part.verdicts]
+    print_table(["claim", "verdict", "comparisons that hold"], rows)
 
 
 def _write(session: Session, files: dict[Path, str], folder: Path, verdicts: Path, *, wanted: bool) -> None:
@@ -195,47 +191,27 @@ def _output(report: Report) -> Tables:
     from thetarbm_cli.outputs import Tables, TableValue
 
     tables: dict[str, list[TableValue]] = {}
-    for source, built in report.tables.items():
-        for table in built:
-            values = tables.setdefault(table.name, [])
-            for value in table.values:
-                at = {axis: value.cell.at.get(axis) for axis in ("n", "p")} if table.name == "3" else {}
-                values.append(
-                    TableValue(
-                        model=value.cell.model,
-                        sparsity=value.cell.parameters.get("sparsity"),
-                        column=value.column,
-                        mean=value.mean,
-                        std=value.deviation,
-                        seeds=len(value.values),
-                        published=value.published,
-                        cell=value.cell.name,
-                        values=list(value.values),
-                        **at,
-                        source=source.name,
-                        sha256=source.sha256,
-                    )
+    for table in report.tables:
+        values = tables.setdefault(table.name, [])
+        for value in table.values:
+            at = {axis: value.cell.at.get(axis) for axis in ("n", "p")} if table.name == "3" else {}
+            values.append(
+                TableValue(
+                    model=value.cell.model,
+                    sparsity=value.cell.parameters.get("sparsity"),
+                    column=value.column,
+                    mean=value.mean,
+                    std=value.deviation,
+                    seeds=len(value.values),
+                    published=value.published,
+                    cell=value.cell.name,
+                    values=list(value.values),
+                    **at,
+                    source=table.source.name,
+                    sha256=table.source.sha256,
                 )
-    return Tables(tables=tables, verdicts=_verdicts(report.verdicts), carried=_verdicts(report.carried))
-
-
-def _verdicts(evaluated: list[tuple[Numbers, list[claims.Verdict]]]) -> list[Verdict]:
-    from thetarbm_cli.outputs import Comparison, Verdict
-
-    return [
-        Verdict(
-            source=numbers.source.name,
-            claim=each.claim.name,
-            text=each.claim.text,
-            rule=each.rule,
-            verdict=each.verdict,
-            holds=each.holds,
-            comparisons=len(each.parts),
-            evidence=[
-                Comparison(holds=part.holds, words=part.words, contradicted=part.contradicted) for part in each.parts
-            ],
-            missing=each.missing,
-        )
-        for numbers, verdicts in evaluated
-        for each in verdicts
-    ]
+            )
+    verdicts: dict[bool, list[Verdict]] = {True: [], False: []}
+    for part in report.parts:
+        verdicts[part.source.is_papers] += part.verdicts
+    return Tables(tables=tables, verdicts=verdicts[True], carried=verdicts[False])

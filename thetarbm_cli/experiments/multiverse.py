@@ -39,7 +39,6 @@ AT_ONCE = 8
 logger = logging.getLogger("thetarbm")
 
 Kind = Literal["default", "one at a time", "sampled", "named"]
-Kinds = Literal["sobol", "one-at-a-time"]
 
 
 @dataclass(frozen=True)
@@ -121,10 +120,10 @@ class Readings:
         """Whether these options make sense together."""
         return not any(each.items() <= options.items() for each in self._excludes)
 
-    def universes(self, count: int = 0, kinds: Kinds = "sobol") -> list[Universe]:
+    def universes(self, count: int = 0) -> list[Universe]:
         """The default, every change of one option, as many sampled ones as make `count`, and those that have a name."""
         fixed = [self.default, *self.one_at_a_time()]
-        more = max(count - len(fixed), 0) if kinds == "sobol" else 0
+        more = max(count - len(fixed), 0)
         named = [
             Universe(name, "named", {**self.default.options, **each.options})
             for name, each in self.design.universes.items()

@@ -10,13 +10,13 @@ set than the paper's, a claim *carries over* instead.
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Literal
 
+from thetarbm_cli import outputs
 from thetarbm_cli.experiments.execution.theory import TheoryRecord
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.outcomes import (
@@ -35,6 +35,7 @@ from thetarbm_cli.reporting.frame import Numbers, Value, is_above
 REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA = "reproduced", "partly", "undecided", "not reproduced", "no data"
 # What a verdict is called on another data set than the paper's.
 ELSEWHERE = {REPRODUCED: "carries over", NOT: "does not carry over"}
+HOLDS = (REPRODUCED, ELSEWHERE[REPRODUCED])
 
 # A difference counts if it would be seen by chance in fewer than one of twenty such comparisons.
 LEVEL = 0.05
@@ -63,12 +64,14 @@ OTHERS = {
 }
 RIVALS = {"rbm": "RBM", "orbm": "O-RBM", "tirbm": "TI-RBM"}
 
-# Words for the rules: how differences are judged, also those from a stated limit, and what is added to a limit.
+# Words for the rules: how differences of a measure are judged, also those from a stated limit, and what is added to it.
 _TESTED = f" (one-sided Welch t-test over seeds, p < {LEVEL:g})"
-OVER_SEEDS = {"error": _TESTED, "gamma": _TESTED, "tested": _TESTED, "spread": " plus one standard error"}
+OVER_SEEDS = {**dict.fromkeys((*MARGINS, "tested"), _TESTED), "spread": " plus one standard error"}
 OF_ONE_SEED = {
-    "error": f" by more than {MARGINS[ERROR]:g} points (one seed has no spread)",
-    "gamma": f" by more than {MARGINS[GAMMA_TEST]:g} (one seed has no spread)",
+    **{
+        measure: f" by more than {margin:g}{' points' if measure == ERROR else ''} (one seed has no spread)"
+        for measure, margin in MARGINS.items()
+    },
     "tested": "",
     "spread": "",
 }
@@ -82,22 +85,28 @@ class OneSeedError(Exception):
     """A number that a claim needs has been measured with one seed, which has no spread."""
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One comparison: whether it holds, its numbers in words, and with what it compares, by which it is summed up.
+class Comparison(outputs.Comparison):
+    """One comparison: whether it holds, its numbers in words, and with what it compares, by which it is summed up."""
 
-    If it neither holds nor is `contradicted`, it is too close to tell.
-    """
-
-    holds: bool
-    words: str
-    contradicted: bool
     with_what: str
 
-    @property
-    def outcome(self) -> str:
-        """How it came out, in words."""
-        return "holds" if self.holds else "does not hold" if self.contradicted else "too close to tell"
+
+class Verdict(outputs.Verdict):
+    """What follows from the comparisons of a claim.
+
+    Attributes
+    ----------
+    held : how many comparisons hold, and which do not
+    compared : the numbers that they are made of, each by model and measure
+    """
+
+    held: str
+    compared: set[tuple[str, str]]
+
+
+def decided(holds: bool, words: str, with_what: str) -> Comparison:
+    """Make a comparison that either holds or comes out the other way."""
+    return Comparison(holds=holds, words=words, contradicted=not holds, with_what=with_what)
 
 
 def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
@@ -119,12 +128,14 @@ def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
 class Measurements:
     """What a claim is compared on: the numbers of one source of images, and the checks of the mathematics.
 
-    With `one_seed`, differences are held against fixed margins, not against the noise of the seeds.
+    With `one_seed`, differences are held against fixed margins, not against the noise of the seeds. `compared` are the
+    numbers that were asked for, by model and measure.
     """
 
     numbers: Numbers
     theory: TheoryRecord | None = None
     one_seed: bool = False
+    compared: set[tuple[str, str]] = field(default_factory=set)
 
     @cached_property
     def _by_sparsity(self) -> list[Cell]:
@@ -145,8 +156,13 @@ class Measurements:
         """Find a number of a model that was trained on mnist."""
         return self._find(self.numbers.in_table("mnist"), model, measure, DEFAULT, " trained on mnist")
 
+    def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
+        """Look up a number of a cell, which may have none."""
+        self.compared.add((cell.model, measure))
+        return self.numbers.value(cell, measure, variant)
+
     def _find(self, cells: Sequence[Cell], model: str, measure: str, variant: str, where: str) -> Value:
-        values = (self.numbers.value(cell, measure, variant) for cell in cells if cell.model == model)
+        values = (self.value(cell, measure, variant) for cell in cells if cell.model == model)
         found = next((value for value in values if value.values), None)
         if found is None:
             raise MissingError(f"{column_name(measure, variant)} of {model}{where}")
@@ -169,13 +185,13 @@ class Measurements:
         if not self.one_seed:
             chance = chance_below(lower, higher)
             words += f" (p {'< 0.001' if chance < 0.001 else f'= {chance:.3f}'})"
-        return Comparison(self.is_lower(lower, higher), words, self.is_lower(higher, lower), with_what)
+        holds, contradicted = self.is_lower(lower, higher), self.is_lower(higher, lower)
+        return Comparison(holds=holds, words=words, contradicted=contradicted, with_what=with_what)
 
     def limited(self, distance: float, limit: float, words: str, with_what: str, *values: Value) -> Comparison:
         """Compare a distance between means with a limit, over several seeds up to their noise."""
         noise = 0.0 if self.one_seed else math.hypot(*map(_standard_error, values))
-        holds = distance <= limit + noise
-        return Comparison(holds, words, not holds, with_what)
+        return decided(distance <= limit + noise, words, with_what)
 
 
 Compare = Callable[[Measurements], Iterator[Comparison]]
@@ -187,12 +203,10 @@ class Claim:
 
     Attributes
     ----------
-    rule : where it has ``{error}``, ``{gamma}``, ``{tested}`` or ``{spread}``, it says how differences are judged
+    rule : where it names a measure, ``{tested}`` or ``{spread}`` in braces, it says how differences are judged
     superlative : whether one comparison that comes out the other way refutes it
     on : the data sets that it is about
     beyond : whether it is none of the paper's own: where its numbers were not measured, nobody misses it
-    models : those whose numbers it compares, where not all of them
-    of_gamma : whether it compares γ
     """
 
     name: str
@@ -202,44 +216,10 @@ class Claim:
     superlative: bool = False
     on: Literal["any data", "the paper's data", "other data"] = "any data"
     beyond: bool = False
-    models: tuple[str, ...] = ()
-    of_gamma: bool = False
 
     def is_about(self, numbers: Numbers) -> bool:
         """Whether it is a claim on data of this kind."""
         return self.on != ("other data" if numbers.source.is_papers else "the paper's data")
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A claim, its rule on these numbers, what follows from its comparisons, and what it needs and lacks."""
-
-    claim: Claim
-    verdict: str
-    rule: str
-    parts: list[Comparison]
-    missing: str = ""
-
-    @property
-    def holds(self) -> int:
-        """How many comparisons hold."""
-        return sum(part.holds for part in self.parts)
-
-    @property
-    def held(self) -> str:
-        """How many comparisons hold, and which do not."""
-        if not self.parts:
-            return MISSING
-        count = f"{self.holds} of {len(self.parts)}"
-        groups: dict[str, list[bool]] = {}
-        for part in self.parts:
-            groups.setdefault(part.with_what, []).append(part.holds)
-        failing = [
-            f"{with_what} only in {sum(holds)} of {len(holds)}" if any(holds) else f"not {with_what}"
-            for with_what, holds in groups.items()
-            if not all(holds)
-        ]
-        return f"{count}: {'; '.join(failing)}" if failing and self.holds else count
 
 
 def theta_is_best(
@@ -307,7 +287,7 @@ def oriented_no_better(measured: Measurements) -> Iterator[Comparison]:
             oriented = measured.of("orbm", ERROR, sparsity, variant)
             numbers = f"{OTHERS['orbm', variant]} {measured.show(oriented)}, RBM {measured.show(plain)}"
             better = measured.is_lower(oriented, plain, BETTER_ERROR)
-            yield Comparison(not better, f"sparsity {sparsity:g}: {numbers}", better, f"on {images}")
+            yield decided(not better, f"sparsity {sparsity:g}: {numbers}", f"on {images}")
 
 
 def faster(measured: Measurements) -> Iterator[Comparison]:
@@ -334,7 +314,7 @@ def kept_from_mnist(measured: Measurements) -> Iterator[Comparison]:
     yield measured.limited(_mean(theta[0]) - _mean(theta[1]), KEPT_GAMMA, words, "that the θ-RBM keeps its γ", *theta)
     falls = measured.is_lower(other[1], other[0], KEPT_GAMMA)
     words = f"TI-RBM's falls: train {show(other[0])}, test {show(other[1])}"
-    yield Comparison(falls, words, not falls, "that the TI-RBM's falls")
+    yield decided(falls, words, "that the TI-RBM's falls")
     words = f"test: TI-RBM {show(other[1])}, θ-RBM {show(theta[1])}"
     yield measured.lower(other[1], theta[1], words, "that the TI-RBM's is the lower one")
 
@@ -346,9 +326,9 @@ def robust_to_errors(measured: Measurements) -> Iterator[Comparison]:
     base = cells[0].unperturbed(numbers.cells) if cells else None
     if base is None:
         raise MissingError("an unperturbed cell for Table 3")
-    unperturbed = numbers.value(base, ERROR)
+    unperturbed = measured.value(base, ERROR)
     for cell in cells:
-        value = numbers.value(cell, ERROR)
+        value = measured.value(cell, ERROR)
         if cell.at["p"] > SMALL_CHANCE or is_above(value.published, unperturbed.published):
             continue
         for each in (value, unperturbed):
@@ -357,7 +337,7 @@ def robust_to_errors(measured: Measurements) -> Iterator[Comparison]:
         rises = measured.is_lower(unperturbed, value)
         place = f"n = {cell.at['n']}, p = {cell.at['p']:g}"
         words = f"{place}: {measured.show(value)}, unperturbed {measured.show(unperturbed)}"
-        yield Comparison(not rises, words, rises, f"for {place}")
+        yield decided(not rises, words, f"for {place}")
 
 
 def exact_in_theory(measured: Measurements, name: str, what: str) -> Iterator[Comparison]:
@@ -371,14 +351,15 @@ def exact_in_theory(measured: Measurements, name: str, what: str) -> Iterator[Co
         raise MissingError(f"the check of {name}")
     words = f"{what}: {exact.value:.2g} under exact rotations (allowed {exact.tolerance:g})"
     words += f", {bilinear.value:.2g} under bilinear ones"
-    yield Comparison(exact.passed, words, not exact.passed, name)
+    yield decided(exact.passed, words, name)
 
 
 CLAIMS = (
     Claim(
         "lowest-error",
         "The θ-RBM has the lowest test error.",
-        "At each sparsity, its error is below that of every other model{error}; the O-RBM counts in both evaluations.",
+        "At each sparsity, its error is below that of every other model{test_error_percent}; the O-RBM counts in both "
+        "evaluations.",
         partial(theta_is_best, measures=[ERROR], verb="below"),
         superlative=True,
     ),
@@ -388,32 +369,29 @@ CLAIMS = (
         f"At each sparsity, its mean is within {NEAR[ERROR]:g} point{{spread}} of the paper's.",
         partial(theta_as_published, measures=[ERROR]),
         on="the paper's data",
-        models=("theta",),
     ),
     Claim(
         "highest-gamma",
         "The θ-RBM's γ is about 0.9 and the highest of all.",
         f"At each sparsity, on train and test, its mean is within {NEAR[GAMMA_TEST]:g}{{spread}} of the paper's, and "
-        "above that of every other model{gamma}.",
+        "above that of every other model{gamma_test}.",
         highest_gamma,
         superlative=True,
         on="the paper's data",
-        of_gamma=True,
     ),
     Claim(
         "highest-gamma",
         "The θ-RBM's γ is the highest of all.",
-        "At each sparsity, on train and test, it is above that of every other model{gamma}.",
+        "At each sparsity, on train and test, it is above that of every other model{gamma_test}.",
         highest_gamma,
         superlative=True,
         on="other data",
-        of_gamma=True,
     ),
     *(
         Claim(
             f"highest-{measure.partition('_')[0]}",
             f"The θ-RBM is the most invariant of all by the measure of {authors}.",
-            f"At each sparsity, on test, its {what} than every other model's{{tested}}.",
+            f"At each sparsity, on test, its {what} than every other model's{{{measure}}}.",
             partial(theta_is_best, measures=[measure], verb="better than"),
             superlative=True,
             beyond=True,
@@ -429,16 +407,12 @@ CLAIMS = (
         "The sparsity target does not move the θ-RBM's γ.",
         f"On train and test, the means at all targets are no more than {STEADY_GAMMA:g}{{spread}} apart.",
         steady_gamma,
-        models=("theta",),
-        of_gamma=True,
     ),
     Claim(
         "falling-gamma",
         "The TI-RBM loses invariance with a lower sparsity target.",
-        "On train and test, its γ falls from each target to the next lower one{gamma}.",
+        "On train and test, its γ falls from each target to the next lower one{gamma_test}.",
         falling_gamma,
-        models=("tirbm",),
-        of_gamma=True,
     ),
     Claim(
         "oriented-no-better",
@@ -446,33 +420,28 @@ CLAIMS = (
         f"At each sparsity, its error is not more than {BETTER_ERROR:g} points below the RBM's{{tested}}, neither on "
         "images as they are nor on aligned ones.",
         oriented_no_better,
-        models=("rbm", "orbm"),
     ),
     Claim(
         "faster",
         "The θ-RBM trains faster than the TI-RBM.",
         "At each sparsity, its training takes less time and fewer products{tested}.",
         faster,
-        models=("theta", "tirbm"),
     ),
     Claim(
         "kept-from-mnist",
         "Trained on mnist, the θ-RBM keeps its γ on mnist-rot, where the TI-RBM's falls.",
         f"The θ-RBM's γ falls by no more than {KEPT_GAMMA:g}{{spread}}; the TI-RBM's falls by more than "
-        f"{KEPT_GAMMA:g}{{tested}}; on mnist-rot the TI-RBM's is the lower one{{gamma}}.",
+        f"{KEPT_GAMMA:g}{{tested}}; on mnist-rot the TI-RBM's is the lower one{{gamma_test}}.",
         kept_from_mnist,
         on="the paper's data",
-        models=("theta", "tirbm"),
-        of_gamma=True,
     ),
     Claim(
         "robust-to-errors",
         "Orientation errors of up to n = 4 leave the test error unaffected for small p.",
         f"For p up to {SMALL_CHANCE:g}, wherever the paper's own value is not above its unperturbed one, "
-        "ours is not above our unperturbed one{error}.",
+        "ours is not above our unperturbed one{test_error_percent}.",
         robust_to_errors,
         on="the paper's data",
-        models=("theta",),
     ),
     Claim(
         "rotated-filters",
@@ -498,8 +467,6 @@ OF_UNIVERSES = (
             "",
             partial(theta_is_best, measures=measures, verb=verb, rivals={(rival, DEFAULT): label}),
             superlative=True,
-            models=("theta", rival),
-            of_gamma=short == "gamma",
         )
         for rival, label in RIVALS.items()
         for short, what, verb, measures in (("error", "error", "below", [ERROR]), ("gamma", "γ", "above", GAMMAS))
@@ -510,16 +477,14 @@ OF_UNIVERSES = (
         "",
         partial(theta_as_published, measures=GAMMAS),
         on="the paper's data",
-        models=("theta",),
-        of_gamma=True,
     ),
 )
 
 
 def evaluate_claims(numbers: Numbers, theory: TheoryRecord | None = None) -> list[Verdict]:
     """Compare all that the paper claims with what was measured on images of one source."""
-    verdicts = (evaluate(claim, numbers, theory) for claim in CLAIMS if claim.is_about(numbers))
-    return [each for each in verdicts if each.parts or not each.claim.beyond]
+    verdicts = [(claim, evaluate(claim, numbers, theory)) for claim in CLAIMS if claim.is_about(numbers)]
+    return [verdict for claim, verdict in verdicts if verdict.evidence or not claim.beyond]
 
 
 def multiverse_claims(numbers: Numbers) -> list[Claim]:
@@ -529,23 +494,33 @@ def multiverse_claims(numbers: Numbers) -> list[Claim]:
 
 def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None) -> Verdict:
     """Compare one claim with what was measured."""
-    words = OVER_SEEDS
+    words, measured = OVER_SEEDS, Measurements(numbers, theory)
     try:
         try:
-            parts = list(claim.compare(Measurements(numbers, theory)))
+            parts = list(claim.compare(measured))
         except OneSeedError:
-            words = OF_ONE_SEED
-            parts = list(claim.compare(Measurements(numbers, theory, one_seed=True)))
+            words, measured = OF_ONE_SEED, Measurements(numbers, theory, one_seed=True)
+            parts = list(claim.compare(measured))
         missing = "" if parts else "nothing in the suite to compare"
     except MissingError as error:
         parts, missing = [], str(error)
-    verdict = verdict_of(parts, superlative=claim.superlative)
-    if not numbers.source.is_papers:
-        verdict = ELSEWHERE.get(verdict, verdict)
-    return Verdict(claim, verdict, claim.rule.format(**words), parts, missing)
+    verdict = _verdict(parts, superlative=claim.superlative)
+    return Verdict(
+        source=numbers.source.name,
+        claim=claim.name,
+        text=claim.text,
+        rule=claim.rule.format(**words),
+        verdict=verdict if numbers.source.is_papers else ELSEWHERE.get(verdict, verdict),
+        holds=sum(part.holds for part in parts),
+        comparisons=len(parts),
+        evidence=[*parts],
+        missing=missing,
+        held=_held(parts),
+        compared=measured.compared,
+    )
 
 
-def verdict_of(parts: Sequence[Comparison], *, superlative: bool) -> str:
+def _verdict(parts: Sequence[Comparison], *, superlative: bool) -> str:
     """What follows from comparisons."""
     if not parts:
         return NO_DATA
@@ -556,46 +531,21 @@ def verdict_of(parts: Sequence[Comparison], *, superlative: bool) -> str:
     return PARTLY if any(part.holds for part in parts) else NOT
 
 
-def summary(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None = None) -> str:
-    """Each claim with its verdict, as a Markdown table; `shares` says in how many universes a claim holds."""
-    rows = [["claim", "verdict", "comparisons that hold"], [":--"] * 3]
-    rows += [[each.claim.text, f"*{each.verdict}*", each.held] for each in verdicts]
-    if shares:
-        further = ["holds in universes", ":--", *(shares.get(each.claim.name, MISSING) for each in verdicts)]
-        rows = [[*row, more] for row, more in zip(rows, further, strict=True)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def to_markdown(evaluated: Sequence[tuple[Numbers, list[Verdict]]], profile: str) -> str:
-    """Write a page: for each source of a data set a table, then each claim with its rule and numbers."""
-    source = evaluated[0][0].source
-    title, yes, no, note = "Verdicts", f"is *{REPRODUCED}*", f"is *{NOT}*", ""
-    if not source.is_papers:
-        title, yes, no = f"The paper's claims on {source.dataset}", f"*{ELSEWHERE[REPRODUCED]}*", f"*{ELSEWHERE[NOT]}*"
-        note = "The paper has no numbers on this data set. "
-    lines = [
-        f"# {title}",
-        "",
-        _wrapped(
-            f"Computed by `thetarbm tables` from the records; none is typed by hand. {note}A claim is a list of "
-            f"comparisons: it {yes} if all hold, {no} if none does, *{PARTLY}* else. A superlative, as the lowest "
-            f"error, is never partly so: it {no} if one comparison comes out the other way, and is *{UNDECIDED}* "
-            f"if some are too close to tell. *{NO_DATA}*: a run is missing. Numbers are means ± standard errors over "
-            "seeds, or plain values where there is one seed."
-        ),
+def _held(parts: Sequence[Comparison]) -> str:
+    """Say how many comparisons hold, and which do not."""
+    if not parts:
+        return MISSING
+    groups: dict[str, list[bool]] = {}
+    for part in parts:
+        groups.setdefault(part.with_what, []).append(part.holds)
+    failing = [
+        f"{with_what} only in {sum(holds)} of {len(holds)}" if any(holds) else f"not {with_what}"
+        for with_what, holds in groups.items()
+        if not all(holds)
     ]
-    for numbers, verdicts in evaluated:
-        lines += ["", f"## {numbers.source.described}, profile {profile}", "", summary(verdicts)]
-        for each in verdicts:
-            words = _wrapped(f"**{each.verdict}** ({each.held}). Rule: {each.rule}")
-            lines += ["", f"### {each.claim.text}", "", words, ""]
-            lines += [f"- {part.outcome}: {part.words}" for part in each.parts]
-            lines += [f"- missing: {each.missing}"] if each.missing else []
-    return "\n".join(lines) + "\n"
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False)
+    holding = sum(part.holds for part in parts)
+    count = f"{holding} of {len(parts)}"
+    return f"{count}: {'; '.join(failing)}" if failing and holding else count
 
 
 def _mean(value: Value) -> float:

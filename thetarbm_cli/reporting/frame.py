@@ -1,4 +1,4 @@
-"""Records as one tidy DataFrame, which tables, claims, evidence, figures and the report are views of.
+"""Records as one tidy DataFrame, and sorted to the cells of a suite for tables, claims, figures and the report.
 
 `tidy` has a line per run × evaluation variant × measure, with these columns:
 
@@ -31,7 +31,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -131,13 +130,14 @@ class Source:
 
 @dataclass(frozen=True)
 class Value:
-    """One measure of one cell over the seeds, ascending, with the paper's number."""
+    """One measure of one cell over the seeds, ascending, with the paper's number and the runs that it comes from."""
 
     cell: Cell
     measure: str
     variant: str
     values: tuple[float, ...]
     published: float | None
+    runs: tuple[RunRecord, ...] = ()
 
     @property
     def column(self) -> str:
@@ -154,6 +154,11 @@ class Value:
         """Standard deviation over the seeds; None with fewer than two."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's; None without both."""
+        return None if self.mean is None or self.published is None else self.mean - self.published
+
 
 @dataclass(frozen=True)
 class Numbers:
@@ -169,28 +174,29 @@ class Numbers:
     def source_option(self) -> str | None:
         """Give the ``--source`` with which ``thetarbm run`` makes runs on these images; None if it needs none.
 
-        A file is named by the path that its runs were given: the name of the source is without folders.
+        A file is named by the path that was asked for or that its runs were given: a source's name has no folders.
         """
-        given = {record.settings.data.source for records in self.records.values() for record in records}
-        source = max((each for each in given if Path(each).name == self.source.name), default=self.source.name)
         usual = self.cells[0].data.get("source", "generated") if self.cells else "generated"
+        recorded = {record.settings.data.source for records in self.records.values() for record in records}
+        paths = (path for path in (usual, *sorted(recorded)) if Path(path).name == self.source.name)
+        source = next(paths, self.source.name)
         return None if source == usual == "generated" else source
 
-    def run_command(self, cells: Sequence[Cell], source: str | None = None) -> str:
+    def run_command(self, cells: Sequence[Cell]) -> str:
         """Build the command that makes cells; many of one experiment are named by it, as it makes what is missing."""
         words = []
         for experiment, names in self._by_experiment(cells).items():
             words += [experiment] if len(names) > MOST_NAMED else names
         # What compares data says itself which.
-        usual = None if all(cell.compares_data for cell in cells) else source or self.source_option()
-        return command_line("run", *words, profile=cells[0].profile, source=usual)
+        source = None if all(cell.compares_data for cell in cells) else self.source_option()
+        return command_line("run", *words, profile=cells[0].profile, source=source)
 
-    def missing_lines(self, cells: Sequence[Cell], source: str | None = None) -> list[str]:
+    def missing_lines(self, cells: Sequence[Cell]) -> list[str]:
         """Name the missing cells of each experiment with the command that makes them."""
         lines = []
         for experiment, names in self._by_experiment(cells).items():
             own = [cell for cell in cells if cell.experiment == experiment]
-            lines.append(f"missing: {' '.join(names)}; {self.run_command(own, source)} makes it")
+            lines.append(f"missing: {' '.join(names)}; {self.run_command(own)} makes it")
         return lines
 
     def _by_experiment(self, cells: Sequence[Cell]) -> dict[str, list[str]]:
@@ -209,30 +215,23 @@ class Numbers:
         runs = {record.run: record for records in self.records.values() for record in records}
         return pd.DataFrame(pairs, columns=["cell", "run"]).merge(tidy(runs.values()), on="run")
 
-    @cached_property
-    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
-        """Values by seed, by cell, measure and variant, but γ for further Δ, which is several values a run."""
-        lines = self.frame[self.frame["measure"] != "gamma_offset_train"].sort_values("seed", kind="stable")
-        values: dict[Any, tuple[float, ...]] = (
-            lines.groupby(["cell", "measure", "variant"])["value"].agg(tuple).to_dict()
-        )
-        return values
-
     def numbers_of(self, record: RunRecord) -> dict[tuple[str, str], float]:
-        """The numbers of a run by measure and variant, but γ for further Δ."""
+        """The numbers of a run by measure and variant, but γ for further Δ, which is several values a run."""
         numbers = (each for each in numbers_of(record) if each.measure != "gamma_offset_train")
         return {(each.measure, each.variant): each.value for each in numbers}
 
-    def runs_of(self, cell: Cell, measure: str, variant: str = DEFAULT) -> list[tuple[RunRecord, float]]:
-        """The runs of a cell that have a measure, seeds ascending, each with its number."""
-        found = ((record, self.numbers_of(record)) for record in self.records.get(cell.name, []))
-        return [(record, numbers[measure, variant]) for record, numbers in found if (measure, variant) in numbers]
+    @cached_property
+    def _by_run(self) -> dict[str, dict[tuple[str, str], float]]:
+        """The numbers of every run, read once."""
+        return {record.run: self.numbers_of(record) for records in self.records.values() for record in records}
 
     def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
-        """One measure of one cell."""
-        values = self._values.get((cell.name, measure, variant), ())
+        """One measure of one cell, of the runs that have it."""
+        key = (measure, variant)
+        runs = tuple(record for record in self.records.get(cell.name, []) if key in self._by_run[record.run])
+        values = tuple(self._by_run[record.run][key] for record in runs)
         published = None if self.source.is_users else cell.published.get(measure)
-        return Value(cell, measure, variant, values, published)
+        return Value(cell, measure, variant, values, published, runs)
 
     def in_table(self, table: str) -> list[Cell]:
         """The cells of a table, in the order of the suite; among others, those on request only if they were run."""

@@ -22,7 +22,7 @@ import itertools
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,9 +46,11 @@ from thetarbm_cli.outputs import (
     NumberSpread,
     UniverseDistance,
 )
-from thetarbm_cli.reporting.claims import LEVEL, REPRODUCED, RIVALS, Claim, evaluate, multiverse_claims, verdict_of
+from thetarbm_cli.reporting.claims import HOLDS, LEVEL, RIVALS, evaluate, multiverse_claims
 from thetarbm_cli.reporting.frame import Numbers, Source
 
+# Designs of the shipped suite whose universes are tested on the paper's data.
+ON_PAPERS_DATA = ("tables", "perturbation", "mnist")
 UNITS = {ERROR: 1.0, GAMMA_TRAIN: 0.02, GAMMA_TEST: 0.02}
 # Sampled universes are looked for in steps of so many, until a step has none that is recorded.
 STEP = 64
@@ -60,15 +62,18 @@ SMALLEST_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-class UniverseNumbers(Numbers):
-    """The numbers that count in a universe; `counts` says of each model which evaluation and which form of γ."""
+class RecordedUniverse(Numbers):
+    """A universe whose runs are recorded, and the numbers that count in it.
 
-    counts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    Attributes
+    ----------
+    counts : which evaluation and which form of γ count, by model
+    diverged : names of the cells whose runs failed
+    """
 
-    @cached_property
-    def _values(self) -> dict[tuple[str, str, str], tuple[float, ...]]:
-        runs = [(cell.name, record) for cell in self.cells for record in self.records.get(cell.name, [])]
-        return {(cell, *key): (value,) for cell, record in runs for key, value in self.numbers_of(record).items()}
+    universe: Universe
+    counts: Mapping[str, Mapping[str, Any]]
+    diverged: tuple[str, ...]
 
     def numbers_of(self, record: RunRecord) -> dict[tuple[str, str], float]:
         """The numbers of a run that count here, by measure and variant."""
@@ -84,16 +89,9 @@ class UniverseNumbers(Numbers):
         return found
 
 
-@dataclass(frozen=True)
-class RecordedUniverse:
-    """A universe whose runs are recorded; `diverged` names the cells whose runs failed."""
-
-    universe: Universe
-    numbers: UniverseNumbers
-    diverged: tuple[str, ...]
-
-
-def _recorded(readings: Readings, universes: Sequence[Universe], records: list[RunRecord]) -> list[RecordedUniverse]:
+def _recorded(
+    readings: Readings, universes: Sequence[Universe], records: Sequence[RunRecord]
+) -> list[RecordedUniverse]:
     """Find the universes all of whose runs, rare models aside, are recorded."""
     cells = {universe.name: readings.cells(universe) for universe in universes}
     matched = match(itertools.chain.from_iterable(cells.values()), records)
@@ -107,27 +105,24 @@ def _recorded(readings: Readings, universes: Sequence[Universe], records: list[R
         done = {name: [record] for name, record in runs.items() if record.state == "done"}
         counts = {cell.model: readings.counts(universe, cell.model) for cell in own}
         source = Source(str(own[0].data.get("source")), "", own[0].tested_on)
-        found.append(RecordedUniverse(universe, UniverseNumbers(source, own, done, counts), failed))
+        found.append(RecordedUniverse(source, own, done, universe, counts, failed))
     return found
 
 
-def concerns(choice: Choice, claim: Claim) -> bool:
-    """Whether a choice can move a number that a claim compares."""
-    common = not choice.models or not claim.models or not set(choice.models).isdisjoint(claim.models)
-    return common and (claim.of_gamma or not any(option.counts.gamma for option in choice.options.values()))
+def concerns(choice: Choice, compared: set[tuple[str, str]]) -> bool:
+    """Whether a choice can move one of the numbers that a claim compares."""
+    models, measures = ({each[place] for each in compared} for place in (0, 1))
+    common = not choice.models or not models.isdisjoint(choice.models)
+    of_gamma = not measures.isdisjoint((GAMMA_TRAIN, GAMMA_TEST))
+    return common and (of_gamma or not any(option.counts.gamma for option in choice.options.values()))
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the recorded universes of a design say, the default first.
-
-    `seeds` and `data_seeds` are standard deviations over them, by cell and column, where recorded.
-    """
+    """What the recorded universes of a design say, the default first."""
 
     readings: Readings
     recorded: list[RecordedUniverse]
-    seeds: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    data_seeds: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -146,9 +141,9 @@ class Analysis:
                 **each.universe.options,
             }
             for each in self.recorded
-            for base, cell in zip(self.readings.base, each.numbers.cells, strict=True)
+            for base, cell in zip(self.readings.base, each.cells, strict=True)
             for column in UNITS
-            if (value := each.numbers.value(cell, column)).values
+            if (value := each.value(cell, column)).values
         ]
         names = ["universe", "kind", "cell", "model", "label", "target", "column", "value", "published"]
         return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
@@ -160,15 +155,18 @@ class Analysis:
             {
                 "universe": each.universe.name,
                 "kind": each.universe.kind,
-                "claim": claim.name,
-                "holds": verdict_of(parts, superlative=claim.superlative) == REPRODUCED,
+                "claim": found.claim,
+                "text": found.text,
+                "holds": found.verdict in HOLDS,
+                "compared": found.compared,
                 **each.universe.options,
             }
             for each in self.recorded
-            for claim in multiverse_claims(each.numbers)
-            if (parts := evaluate(claim, each.numbers).parts)
+            for claim in multiverse_claims(each)
+            if (found := evaluate(claim, each)).evidence
         ]
-        return pd.DataFrame(lines, columns=["universe", "kind", "claim", "holds", *self.readings.choices])
+        names = ["universe", "kind", "claim", "text", "holds", "compared"]
+        return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
 
     @cached_property
     def differences(self) -> pd.DataFrame:
@@ -181,20 +179,16 @@ class Analysis:
 
     def claims(self) -> list[ClaimShare]:
         """Share of the universes in which each claim holds, and what decides it."""
-        known: dict[str, Claim] = {}
-        for each in self.recorded:
-            known |= {claim.name: claim for claim in multiverse_claims(each.numbers)}
-        judged = dict(list(self.verdicts.groupby("claim", sort=False)))
-        return [self._share(claim, judged[name]) for name, claim in known.items() if name in judged]
+        return [self._share(lines) for _, lines in self.verdicts.groupby("claim", sort=False)]
 
-    def _share(self, claim: Claim, lines: pd.DataFrame) -> ClaimShare:
+    def _share(self, lines: pd.DataFrame) -> ClaimShare:
         holds, of = int(lines["holds"].sum()), len(lines)
         low, high = wilson(holds, of)
         default = lines[lines["kind"] == "default"]["holds"].tolist()
         changed = lines[(lines["kind"] == "one at a time") & (lines["holds"] != default[0])] if default else lines[:0]
         return ClaimShare(
-            claim=claim.name,
-            text=claim.text,
+            claim=lines["claim"].iloc[0],
+            text=lines["text"].iloc[0],
             holds=holds,
             of=of,
             share=holds / of,
@@ -202,10 +196,10 @@ class Analysis:
             high=high,
             default=default[0] if default else None,
             flipped_by=changed["universe"].tolist(),
-            decided_by=self._deciding(claim, lines[lines["kind"] == "sampled"]),
+            decided_by=self._deciding(lines[lines["kind"] == "sampled"]),
         )
 
-    def _deciding(self, claim: Claim, lines: pd.DataFrame) -> list[DecidingChoice]:
+    def _deciding(self, lines: pd.DataFrame) -> list[DecidingChoice]:
         from scipy.special import chdtrc
 
         if len(lines) < FEWEST or lines["holds"].nunique() < 2:
@@ -214,7 +208,7 @@ class Analysis:
         holds = lines["holds"].to_numpy(bool)
         for name, choice in self.readings.choices.items():
             codes, options = pd.factorize(lines[name])
-            if concerns(choice, claim) and len(options) > 1:
+            if concerns(choice, lines["compared"].iloc[0]) and len(options) > 1:
                 counts, held = np.bincount(codes), np.bincount(codes, holds)
                 shares = dict(zip(map(str, options), (held / counts).tolist(), strict=True))
                 difference = max(shares.values()) - min(shares.values())
@@ -241,19 +235,25 @@ class Analysis:
         index = pd.MultiIndex.from_tuples(lines, names=["cell", "column"]) if lines else None
         return pd.DataFrame(list(lines.values()), index=index, columns=list(self.readings.choices))
 
-    def spread(self) -> list[NumberSpread]:
-        """Standard deviation of each number over the sampled universes, and over seeds where recorded."""
+    def spread(self, cells: Sequence[Cell] = (), records: Sequence[RunRecord] = ()) -> list[NumberSpread]:
+        """Standard deviation of each number over the sampled universes, and over the seeds of the suite's own runs.
+
+        Parameters
+        ----------
+        cells, records : of the suite at the paper's size
+        """
         sampled = self.frame[self.frame["kind"] == "sampled"]
-        return [
-            NumberSpread(
-                measure=f"{cell} {column}",
-                universes=float(own["value"].std()),
-                seeds=self.seeds.get((str(cell), str(column))),
-                data_seeds=self.data_seeds.get((str(cell), str(column))),
-            )
-            for (cell, column), own in sampled.groupby(["cell", "column"], sort=False)
-            if len(own) > 1
-        ]
+        at_full_size = {cell.name: cell for cell in cells}
+        found = []
+        for (name, column), own in sampled.groupby(["cell", "column"], sort=False):
+            if len(own) > 1:
+                cell, over_universes = at_full_size.get(str(name)), float(own["value"].std())
+                seeds, data_seeds = over_seeds(cell, str(column), records) if cell else (None, None)
+                measure = f"{name} {column}"
+                found.append(
+                    NumberSpread(measure=measure, universes=over_universes, seeds=seeds, data_seeds=data_seeds)
+                )
+        return found
 
     @cached_property
     def distances(self) -> pd.DataFrame:
@@ -292,8 +292,8 @@ class Analysis:
         found = self.distances[group].get(universe) if group in self.distances else None
         return None if found is None or math.isnan(found) else float(found)
 
-    def output(self) -> Multiverse:
-        """Lay out what `thetarbm multiverse --json` prints."""
+    def output(self, cells: Sequence[Cell] = (), records: Sequence[RunRecord] = ()) -> Multiverse:
+        """Lay out what `thetarbm multiverse --json` prints; cells and records are as for `spread`."""
         rows = [
             NearestRow(
                 row=group,
@@ -318,7 +318,7 @@ class Analysis:
                 ChoiceInfluence(measure=f"{cell} {column}", axis=choice, share=float(share))
                 for (cell, column, choice), share in shares.items()
             ],
-            spread=self.spread(),
+            spread=self.spread(cells, records),
             nearest=self._nearest(),
             rows=rows,
             default=UniverseDistance(distance=self.distance(DEFAULT_UNIVERSE)),
@@ -339,53 +339,36 @@ class Analysis:
         return None
 
 
-def analyse(
-    readings: Readings,
-    records: Iterable[RunRecord],
-    suites: Iterable[RunRecord] = (),
-    cells: Sequence[Cell] = (),
-    noted: Sequence[Universe] | None = None,
-) -> Analysis:
+def analyse(readings: Readings, records: Sequence[RunRecord], noted: Sequence[Universe] | None = None) -> Analysis:
     """Analyse the recorded universes of a design, sampled ones as far as there are any.
 
     Parameters
     ----------
-    records : of the multiverse
-    suites, cells : records of the suite and its cells at the paper's size, for the spread over seeds
     noted : the sampled universes, where they are known: then the sequence that they come from is not made again
     """
-    held = list(records)
-    found = _recorded(readings, readings.universes(), held)
+    found = _recorded(readings, readings.universes(), records)
     sampled = readings.sampled() if noted is None else iter(noted)
-    while batch := _recorded(readings, list(itertools.islice(sampled, STEP)), held):
+    while batch := _recorded(readings, list(itertools.islice(sampled, STEP)), records):
         found += batch
-    names = [cell.name for cell in readings.base]
-    return Analysis(readings, found, *spreads([cell for cell in cells if cell.name in names], suites))
+    return Analysis(readings, found)
 
 
-def find_universes(
-    suite: Suite, results: Path, of: str = "tables", profile: str = "survey", others: Iterable[RunRecord] = ()
-) -> Analysis | None:
-    """Analyse the universes of a design that are recorded in a results folder; None if there are none.
-
-    `others` are records of the suite, for the spread over seeds.
-    """
+def find_universes(suite: Suite, results: Path, of: str = "tables", profile: str = "survey") -> Analysis | None:
+    """Analyse the universes of a design that are recorded in a results folder; None if there are none."""
     if suite.multiverse is None or of not in suite.multiverse.designs or profile not in suite.profiles:
         return None
     records = load_records(results)
     if not records:
         return None
     readings = Readings(suite, of, profile)
-    cells = suite.cells("paper") if "paper" in suite.profiles else []
-    analysis = analyse(readings, records, others, cells, noted_universes(results, readings))
+    analysis = analyse(readings, records, noted_universes(results, readings))
     return analysis if analysis.recorded else None
 
 
-def claim_shares(suite: Suite, results: Path) -> dict[str, ClaimShare]:
-    """In how many universes of the designs on the paper's data each claim holds, by the claim's name."""
+def claim_shares(designs: Iterable[Analysis | None]) -> dict[str, ClaimShare]:
+    """In how many universes each claim holds, by the claim's name; the first of the designs that judge it counts."""
     shares: dict[str, ClaimShare] = {}
-    for of in ("tables", "perturbation", "mnist"):
-        analysis = find_universes(suite, results, of)
+    for analysis in designs:
         for each in analysis.claims() if analysis else []:
             shares.setdefault(each.claim, each)
     return shares
@@ -416,29 +399,23 @@ def explained(values: pd.Series[float], options: pd.Series[str]) -> float:
     return max(0.0, 1 - (within / (n - k)) / (total / (n - 1)))
 
 
-def spreads(
-    cells: Sequence[Cell], records: Iterable[RunRecord]
-) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
-    """Standard deviations over seeds, and over data seeds, by cell and column."""
-    held = [record for record in records if record.state == "done" and record.metrics]
-    by_seed: dict[tuple[str, str], float] = {}
-    by_data: dict[tuple[str, str], float] = {}
-    for cell in cells:
-        own = [
-            record
-            for record in held
-            if record.settings.model == cell.model
-            and replace(cell, data={**cell.data, "seed": record.settings.data.seed}).fits(record)
-        ]
-        seeds = [record for record in own if record.settings.data.seed == cell.data.get("seed", 0)]
-        data_seeds = {record.settings.data.seed: record for record in own if record.seed == 0}
-        for target, runs in ((by_seed, seeds), (by_data, data_seeds.values())):
-            for column in UNITS:
-                found = (record.metrics.value(column) for record in runs if record.metrics)
-                values = [value for value in found if value is not None]
-                if len(values) > 1:
-                    target[cell.name, column] = statistics.stdev(values)
-    return by_seed, by_data
+def over_seeds(cell: Cell, column: str, records: Sequence[RunRecord]) -> tuple[float | None, float | None]:
+    """Standard deviations of a number over seeds, and over data seeds; None with fewer than two."""
+    own = [
+        record
+        for record in records
+        if (record.settings.model, record.state) == (cell.model, "done")
+        and replace(cell, data={**cell.data, "seed": record.settings.data.seed}).fits(record)
+    ]
+    seeds = [record for record in own if record.settings.data.seed == cell.data.get("seed", 0)]
+    data_seeds = {record.settings.data.seed: record for record in own if record.seed == 0}
+    return _deviation(seeds, column), _deviation(data_seeds.values(), column)
+
+
+def _deviation(records: Iterable[RunRecord], column: str) -> float | None:
+    found = (record.metrics.value(column) for record in records if record.metrics)
+    values = [value for value in found if value is not None]
+    return statistics.stdev(values) if len(values) > 1 else None
 
 
 class TextTable(NamedTuple):

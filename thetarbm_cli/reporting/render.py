@@ -1,4 +1,4 @@
-r"""Tables as Markdown, LaTeX and CSV, and as files.
+r"""Tables as Markdown, LaTeX and CSV, verdicts as Markdown, and all as files.
 
 A LaTeX file is a ``table`` with caption and label, to be taken into a document by ``\input``; it needs booktabs and
 graphicx. `to_document` makes a whole document of it, which compiles with a small TeX installation.
@@ -7,6 +7,7 @@ graphicx. `to_document` makes a whole document of it, which compiles with a smal
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,13 @@ from typing import Any
 import pandas as pd
 
 from thetarbm_cli import storage
-from thetarbm_cli.outcomes import MEASURES, MISSING
-from thetarbm_cli.reporting import claims
-from thetarbm_cli.reporting.frame import PAPERS_DATASET, Numbers, Source
-from thetarbm_cli.reporting.tables import Entry, Report, Row, Table
+from thetarbm_cli.outcomes import ERROR, MEASURES, MISSING
+from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
+from thetarbm_cli.reporting.frame import Source
+from thetarbm_cli.reporting.tables import Entry, Part, Report, Row, Table
 
-CONTROLS = "also measured"
+# Headings of the rows that the paper does not have, and of their one column.
+CONTROLS, CONTROLS_MEASURE = "also measured", MEASURES[ERROR].heading
 CSV = ["table", "source", "row", "column", "cell", "measure", "mean", "std", "seeds", "published"]
 
 
@@ -61,13 +63,10 @@ def published_text(entry: Entry, digits: int | None = None) -> str:
     return f"{value.published:.{digits or MEASURES[value.measure].digits}f}{'*' if entry.published_starred else ''}"
 
 
-def _texts(table: Table, rows: Sequence[Row], headings: list[Any], marks: Marks) -> pd.DataFrame:
-    """Texts of rows, with their labels as index; a control has the digits of any other error."""
+def _texts(rows: Sequence[Row], headings: list[Any], marks: Marks, digits: int | None = None) -> pd.DataFrame:
+    """Texts of rows, with their labels as index."""
     return pd.DataFrame(
-        [
-            [entry_text(entry, marks, None if row.control else table.kind.published_digits) for entry in row.entries]
-            for row in rows
-        ],
+        [[entry_text(entry, marks, digits) for entry in row.entries] for row in rows],
         index=[marks.plain(row.label) for row in rows],
         columns=pd.Index(headings),
     )
@@ -80,7 +79,7 @@ def to_markdown(table: Table) -> str:
     """
     marks = Marks(plain=_plain)
     headings = [f"{group}, {column}" if group else column for group, column in table.headings]
-    texts = _texts(table, table.paper_rows, headings, marks)
+    texts = _texts(table.rows, headings, marks, table.kind.published_digits)
     if table.groups and table.kind.layout == "sparsity":
         axis, targets = table.axis
         width = table.groups[0][1]
@@ -93,7 +92,7 @@ def to_markdown(table: Table) -> str:
         texts = pd.DataFrame(lines, index=index, columns=pd.Index([axis, *table.columns[:width]]))
     parts = [f"## {table.title}", table.caption, markdown_grid(texts)]
     if table.controls:
-        controls = _texts(table, table.controls, [table.controls_heading], marks)
+        controls = _texts(table.controls, [CONTROLS_MEASURE], marks)
         parts.append(markdown_grid(controls.rename_axis(CONTROLS)))
     return "\n\n".join([*parts, *table.notes]) + "\n"
 
@@ -117,8 +116,9 @@ def to_csv(table: Table) -> str:
             *(entry.value.cell.name, entry.value.column, entry.value.mean, entry.value.deviation),
             *(len(entry.value.values), entry.value.published),
         )
-        for row in table.rows
-        for (group, column), entry in zip([("", "")] if row.control else table.headings, row.entries, strict=True)
+        for rows, headings in ((table.rows, table.headings), (table.controls, [("", "")]))
+        for row in rows
+        for (group, column), entry in zip(headings, row.entries, strict=True)
         if entry is not None
     ]
     return pd.DataFrame(lines, columns=CSV).to_csv(index=False, lineterminator="\n")
@@ -152,14 +152,14 @@ FITTED = r"""\sbox8{%%
 
 def to_latex(table: Table) -> str:
     """Write a table for a document of the reader's own; controls follow in a tabular of their own."""
-    rows, controls = table.paper_rows, table.controls
     marks = Marks(r" $\pm$ ", r"\textbf{{{}}}", "---", _label)
     headings = [(escape(group), escape(column)) for group, column in table.headings]
     grids = []
-    if rows or not controls:
-        grids.append(_texts(table, rows, headings if table.groups else [column for _, column in headings], marks))
-    if controls:
-        texts = _texts(table, controls, [escape(table.controls_heading)], marks)
+    if table.rows or not table.controls:
+        over = headings if table.groups else [column for _, column in headings]
+        grids.append(_texts(table.rows, over, marks, table.kind.published_digits))
+    if table.controls:
+        texts = _texts(table.controls, [escape(CONTROLS_MEASURE)], marks)
         grids.append(texts.rename_axis(CONTROLS, axis="columns"))
     # The document counts its tables itself: the paper's number is no part of the caption.
     title = table.title
@@ -209,6 +209,48 @@ def _letter(letter: str) -> str:
     return "?"
 
 
+def verdicts_table(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None = None) -> str:
+    """Each claim with its verdict, as a Markdown table; `shares` says in how many universes a claim holds."""
+    rows = [["claim", "verdict", "comparisons that hold"], [":--"] * 3]
+    rows += [[each.text, f"*{each.verdict}*", each.held] for each in verdicts]
+    if shares:
+        further = ["holds in universes", ":--", *(shares.get(each.claim, MISSING) for each in verdicts)]
+        rows = [[*row, more] for row, more in zip(rows, further, strict=True)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def verdicts_page(parts: Sequence[Part], profile: str) -> str:
+    """Write the verdicts on a data set: for each of its sources a table, then each claim with its rule and numbers."""
+    source = parts[0].source
+    title, yes, no, note = "Verdicts", f"is *{REPRODUCED}*", f"is *{NOT}*", ""
+    if not source.is_papers:
+        title, yes, no = f"The paper's claims on {source.dataset}", f"*{ELSEWHERE[REPRODUCED]}*", f"*{ELSEWHERE[NOT]}*"
+        note = "The paper has no numbers on this data set. "
+    lines = [
+        f"# {title}",
+        "",
+        _wrapped(
+            f"Computed by `thetarbm tables` from the records; none is typed by hand. {note}A claim is a list of "
+            f"comparisons: it {yes} if all hold, {no} if none does, *{PARTLY}* else. A superlative, as the lowest "
+            f"error, is never partly so: it {no} if one comparison comes out the other way, and is *{UNDECIDED}* "
+            f"if some are too close to tell. *{NO_DATA}*: a run is missing. Numbers are means ± standard errors over "
+            "seeds, or plain values where there is one seed."
+        ),
+    ]
+    for part in parts:
+        lines += ["", f"## {part.source.described}, profile {profile}", "", verdicts_table(part.verdicts)]
+        for each in part.verdicts:
+            words = _wrapped(f"**{each.verdict}** ({each.held}). Rule: {each.rule}")
+            lines += ["", f"### {each.text}", "", words, ""]
+            lines += [f"- {comparison.outcome}: {comparison.words}" for comparison in each.evidence]
+            lines += [f"- missing: {each.missing}"] if each.missing else []
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False)
+
+
 # LaTeX is a table to be taken into a document, or one by itself.
 FORMATS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
@@ -227,21 +269,20 @@ def report_files(
     """
     size = "" if report.profile == "paper" else f"-{report.profile}"
     contents = {}
-    for source, tables in report.tables.items():
+    pages: dict[str, list[Part]] = {}
+    for part in report.parts:
+        source = part.source
         if of_users not in (None, source.is_users):
             continue
-        for table in (each for each in tables if not each.is_empty):
+        suffix = _suffix(report, source)
+        for table in (each for each in part.tables if not each.is_empty):
             for name in formats:
                 ending, write_table = FORMATS[name]
-                contents[folder / f"{_stem(table)}{size}{_suffix(report, source)}.{ending}"] = write_table(table)
-    pages: dict[str, list[tuple[Numbers, list[claims.Verdict]]]] = {}
-    for numbers, found in [*report.verdicts, *report.carried]:
-        source = numbers.source
-        if of_users in (None, source.is_users):
-            dataset = "" if source.dataset == PAPERS_DATASET else f"-{source.dataset.removesuffix('-rot')}"
-            own = _suffix(report, source) if source.is_users else ""
-            pages.setdefault(f"verdicts{dataset}{size}{own}.md", []).append((numbers, found))
-    return contents | {verdicts / name: claims.to_markdown(own, report.profile) for name, own in pages.items()}
+                contents[folder / f"{_stem(table)}{size}{suffix}.{ending}"] = write_table(table)
+        if part.verdicts:
+            dataset = "" if source.is_papers else f"-{source.dataset.removesuffix('-rot')}"
+            pages.setdefault(f"verdicts{dataset}{size}{suffix if source.is_users else ''}.md", []).append(part)
+    return contents | {verdicts / name: verdicts_page(parts, report.profile) for name, parts in pages.items()}
 
 
 def _stem(table: Table) -> str:
@@ -251,8 +292,8 @@ def _stem(table: Table) -> str:
 
 def _suffix(report: Report, source: Source) -> str:
     """What tells the files of a source apart; two contents under one name are told apart by their checksum."""
-    same = [other for other in report.tables if (other.dataset, other.name) == (source.dataset, source.name)]
-    twice = len(same) > 1
+    names = [(part.source.dataset, part.source.name) for part in report.parts]
+    twice = names.count((source.dataset, source.name)) > 1
     name = "" if source.name == "generated" and not twice else f"-{Path(source.name).stem}"
     return f"{name}-{source.sha256[:8]}" if twice else name
 

@@ -8,8 +8,9 @@ Controls, which the paper does not have, are kept apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
@@ -32,26 +33,32 @@ class Entry:
     published_starred: bool = False
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of a table; a control has one entry for all columns, and an entry may be left out."""
+class Row(NamedTuple):
+    """A line of a table; an entry may be left out."""
 
     label: str
     entries: list[Entry | None]
-    control: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table with our numbers; `groups` are headings over several columns, as (text, number of columns)."""
+    """A table with our numbers.
+
+    Attributes
+    ----------
+    rows : those that the paper has, too
+    controls : those that it does not have, with one entry each, a test error
+    groups : headings over several columns, as (text, number of columns)
+    """
 
     kind: TableKind
     source: Source
     profile: str
     columns: list[str]
     rows: list[Row]
-    groups: list[tuple[str, int]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    controls: list[Row]
+    groups: list[tuple[str, int]]
+    notes: list[str]
 
     @property
     def name(self) -> str:
@@ -80,22 +87,12 @@ class Table:
     @property
     def values(self) -> list[Value]:
         """All its values, row by row."""
-        return [entry.value for row in self.rows for entry in row.entries if entry]
+        return [entry.value for row in (*self.rows, *self.controls) for entry in row.entries if entry]
 
     @property
-    def paper_rows(self) -> list[Row]:
-        """The rows that the paper has, too."""
-        return [row for row in self.rows if not row.control]
-
-    @property
-    def controls(self) -> list[Row]:
-        """The rows that the paper does not have."""
-        return [row for row in self.rows if row.control]
-
-    @property
-    def controls_heading(self) -> str:
-        """Heading of the one column of the controls."""
-        return next(MEASURES[entry.value.measure].heading for row in self.controls for entry in row.entries if entry)
+    def lacking(self) -> list[Cell]:
+        """Cells that lack one of their values."""
+        return list({value.cell.name: value.cell for value in self.values if value.mean is None}.values())
 
     @property
     def is_empty(self) -> bool:
@@ -126,8 +123,14 @@ class Table:
         return f"{self.spread}{brackets}; profile {self.profile}, {images}."
 
 
-# Columns, rows, groups of columns and notes of a table.
-Layout = tuple[list[str], list[Row], list[tuple[str, int]], list[str]]
+class Layout(NamedTuple):
+    """What of a table depends on its kind."""
+
+    columns: list[str]
+    rows: list[Row]
+    controls: Sequence[Row] = ()
+    groups: Sequence[tuple[str, int]] = ()
+    notes: Sequence[str] = ()
 
 
 def build(table: str | TableKind, numbers: Numbers) -> Table:
@@ -140,9 +143,10 @@ def build(table: str | TableKind, numbers: Numbers) -> Table:
         "list": _as_list,
         "axis": _over_axis,
     }
-    columns, rows, groups, notes = layouts[kind.layout](kind, numbers, cells)
-    notes += [kind.note] if kind.note else []
-    return Table(kind, numbers.source, cells[0].profile if cells else "", columns, rows, groups, notes)
+    columns, rows, controls, groups, notes = layouts[kind.layout](kind, numbers, cells)
+    notes = [*notes, *([kind.note] if kind.note else [])]
+    profile = cells[0].profile if cells else ""
+    return Table(kind, numbers.source, profile, columns, rows, [*controls], [*groups], notes)
 
 
 def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
@@ -160,8 +164,6 @@ def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layo
             ]
             rows.append(Row(first.label + words, entries))
     controls = [cell for cell in cells if "sparsity" not in cell.at]
-    rows = _mark_best(rows)
-    rows += [Row(cell.label, [Entry(numbers.value(cell, ERROR))], control=True) for cell in controls]
     headings, groups = [f"sparsity {target:g}" for target in targets], []
     if len(kind.measures) > 1:
         groups = [(heading, len(kind.measures)) for heading in headings]
@@ -169,11 +171,12 @@ def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layo
     notes = [f"{cell.label}: {cell.context}" for cell in controls if cell.context and not numbers.source.is_users]
     if not numbers.source.is_papers:
         notes += [
-            f"{each.claim.text} {each.verdict.capitalize()}: {each.holds} of {len(each.parts)} comparisons hold."
+            f"{each.text} {each.verdict.capitalize()}: {each.holds} of {each.comparisons} comparisons hold."
             for each in evaluate_claims(numbers)
-            if each.parts
+            if each.evidence
         ]
-    return headings, rows, groups, notes
+    of_controls = [Row(cell.label, [Entry(numbers.value(cell, ERROR))]) for cell in controls]
+    return Layout(headings, _mark_best(rows), of_controls, groups, notes)
 
 
 def _over_perturbation(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
@@ -188,9 +191,8 @@ def _over_perturbation(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> 
         values = [by_chance[p] for p in chances]
         stars = [(is_above(value.mean, ours), is_above(value.published, papers)) for value in values]
         rows.append(Row(f"n = {n}", [Entry(value, False, *star) for value, star in zip(values, stars, strict=True)]))
-    if limit is not None:
-        rows.append(Row("unperturbed", [Entry(limit)], control=True))
-    return [f"p = {p:g}" for p in chances], rows, [], []
+    controls = [Row("unperturbed", [Entry(limit)])] if limit else []
+    return Layout([f"p = {p:g}" for p in chances], rows, controls)
 
 
 def _over_axis(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
@@ -215,7 +217,7 @@ def _over_axis(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
                 entries[place] = Entry(replace(found[place], published=published.get(measure)))
             rows.append(Row(", ".join([label + words, *others]), entries))
     columns = [f"{kind.axis.replace('_', ' ')} {value}" for value in values] * len(kind.measures)
-    return columns, rows, [(MEASURES[measure].heading, len(values)) for measure in kind.measures], []
+    return Layout(columns, rows, groups=[(MEASURES[measure].heading, len(values)) for measure in kind.measures])
 
 
 def _settings(cell: Cell) -> tuple[object, ...]:
@@ -235,7 +237,7 @@ def _as_list(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
         axes = (f"{axis.replace('_', ' ')} {value}" for axis, value in cell.at.items())
         rows.append(Row(", ".join([cell.label, *axes]), entries))
     notes = list(dict.fromkeys(cell.context for cell in cells if cell.context))
-    return _headings(measures), rows, [], notes
+    return Layout(_headings(measures), rows, notes=notes)
 
 
 def _headings(measures: Sequence[str]) -> list[str]:
@@ -257,44 +259,56 @@ def _mark_best(rows: list[Row]) -> list[Row]:
             for entries in marked:
                 entry = entries[column]
                 entries[column] = replace(entry, best=entry.value.mean == best) if entry else None
-    return [replace(row, entries=entries) for row, entries in zip(rows, marked, strict=True)]
+    return [Row(row.label, entries) for row, entries in zip(rows, marked, strict=True)]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a report has of images of one source: the tables, and the verdicts on the paper's claims, if it has any."""
+
+    numbers: Numbers
+    tables: list[Table]
+    verdicts: list[Verdict]
+
+    @property
+    def source(self) -> Source:
+        """The source of the images."""
+        return self.numbers.source
+
+    @property
+    def lacking(self) -> list[Cell]:
+        """Cells that lack a number of one of the tables."""
+        return list({cell.name: cell for table in self.tables for cell in table.lacking}.values())
 
 
 @dataclass(frozen=True)
 class Report:
-    """All tables of one profile, for each source of images, and the verdicts on the paper's claims.
-
-    `verdicts` are those on the paper's own data set, `carried` those on others.
-    """
+    """All tables and verdicts of one profile, for each source of images; those of the paper's data set come first."""
 
     profile: str
-    numbers: list[Numbers]
-    tables: dict[Source, list[Table]]
-    verdicts: list[tuple[Numbers, list[Verdict]]]
-    carried: list[tuple[Numbers, list[Verdict]]] = field(default_factory=list)
+    parts: list[Part]
+
+    @property
+    def tables(self) -> list[Table]:
+        """All tables, those of one source after those of another."""
+        return [table for part in self.parts for table in part.tables]
 
     def missing(self) -> list[str]:
         """For each experiment with missing cells, what is missing and the command that makes it."""
-        return [line for numbers, absent in self._absent() for line in numbers.missing_lines(absent)]
+        return [line for part in self.parts for line in part.numbers.missing_lines(part.lacking)]
 
     def missing_at_once(self) -> list[str]:
         """For each source of images how many cells are missing, and the command that makes them all."""
         lines = []
-        for numbers, absent in self._absent():
-            named = any(cell.on_request for cell in absent) or len({cell.experiment for cell in absent}) <= MOST_NAMED
-            source = numbers.source_option()
-            makes = numbers.run_command(absent) if named else command_line("run", profile=self.profile, source=source)
-            lines.append(f"missing: {len(absent)} cells on {numbers.source.images}; {makes} makes them")
+        for part in self.parts:
+            absent, numbers = part.lacking, part.numbers
+            if absent:
+                few = len({cell.experiment for cell in absent}) <= MOST_NAMED
+                named = few or any(cell.on_request for cell in absent)
+                every = command_line("run", profile=self.profile, source=numbers.source_option())
+                makes = numbers.run_command(absent) if named else every
+                lines.append(f"missing: {len(absent)} cells on {part.source.images}; {makes} makes them")
         return lines
-
-    def _absent(self) -> list[tuple[Numbers, list[Cell]]]:
-        """The cells of the tables that have no number, where there are any."""
-        found = []
-        for numbers in self.numbers:
-            values = [value for table in self.tables[numbers.source] for value in table.values]
-            absent = {value.cell.name: value.cell for value in values if value.mean is None}
-            found += [(numbers, list(absent.values()))] if absent else []
-        return found
 
 
 def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str] = ()) -> Report:
@@ -319,30 +333,17 @@ def assemble(
     kinds: Sequence[TableKind] = tuple(TABLES.values()),
 ) -> Report:
     """Build tables and verdicts of each data set of the suite, for each source of its images."""
-    papers = collect(cells, records)
-    others = [
-        numbers
-        for dataset in dict.fromkeys(cell.tested_on for cell in cells)
-        if dataset != PAPERS_DATASET
-        for numbers in collect(cells, records, dataset)
-        if numbers.records or (len(kinds) == 1 and numbers.in_table(kinds[0].name))
-    ]
-    return Report(
-        profile,
-        [*papers, *others],
-        {
-            each.source: [build(kind, each) for kind in kinds if _is_shown(kind, kinds, each, beside=number > 0)]
-            for found in (papers, others)
-            for number, each in enumerate(found)
-        },
-        [(numbers, evaluate_claims(numbers, theory)) for numbers in papers],
-        [
-            (numbers, evaluate_claims(numbers))
-            for numbers in others
-            # The claims are on the θ-RBM: a suite may have a data set without it.
-            if numbers.records and any(cell.model == "theta" for cell in numbers.cells)
-        ],
-    )
+    parts = []
+    for dataset in dict.fromkeys([PAPERS_DATASET, *(cell.tested_on for cell in cells)]):
+        is_papers = dataset == PAPERS_DATASET
+        for number, numbers in enumerate(collect(cells, records, dataset)):
+            asked_for = len(kinds) == 1 and numbers.in_table(kinds[0].name)
+            if is_papers or numbers.records or asked_for:
+                tables = [build(kind, numbers) for kind in kinds if _is_shown(kind, kinds, numbers, beside=number > 0)]
+                # The claims are on the θ-RBM: a suite may have another data set without it.
+                claimed = is_papers or (numbers.records and any(cell.model == "theta" for cell in numbers.cells))
+                parts.append(Part(numbers, tables, evaluate_claims(numbers, theory) if claimed else []))
+    return Report(profile, parts)
 
 
 def _is_shown(kind: TableKind, kinds: Sequence[TableKind], numbers: Numbers, *, beside: bool) -> bool:

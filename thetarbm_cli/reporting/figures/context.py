@@ -25,7 +25,6 @@ class FigureContext:
 
     Attributes
     ----------
-    source : the source that was asked for, or None for the suite's
     numbers : the records of every cell of the profile, for one source of images
     units : hidden units whose filters are shown; empty for the most active ones
     loaded : images and universes that a figure has asked for, kept for the next one
@@ -34,7 +33,6 @@ class FigureContext:
     suite: Suite
     run_context: RunContext
     profile: str
-    source: str | None
     numbers: Numbers
     units: tuple[int, ...] = ()
     loaded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -81,7 +79,7 @@ def figure_context(
     if len(found) > 1:
         message = "there are records of %d contents of mnist-rot %s; figures show %s, which has the most"
         logger.warning(message, len(found), chosen.source.name, chosen.source)
-    return FigureContext(suite, run_context, profile, source, chosen, tuple(units))
+    return FigureContext(suite, run_context, profile, chosen, tuple(units))
 
 
 class Evaluation(NamedTuple):
@@ -126,12 +124,12 @@ def missing_lines(context: FigureContext, drawings: Iterable[Drawing]) -> list[s
     held = list(drawings)
     cells = list({cell.name: cell for drawing in held for cell in drawing.cells}.values())
     others = [line for drawing in held for line in drawing.missing]
-    return list(dict.fromkeys([*context.numbers.missing_lines(cells, context.source), *others]))
+    return list(dict.fromkeys([*context.numbers.missing_lines(cells), *others]))
 
 
 def nothing_measured(context: FigureContext, cells: Sequence[Cell], what: str) -> FigureMissing:
     """Explain why a figure has nothing to show: the suite has no such cell, or none of them is measured."""
     if not cells:
         return FigureMissing(f"the suite has no experiment with {what}")
-    command = context.numbers.run_command(cells, context.source)
+    command = context.numbers.run_command(cells)
     return FigureMissing(f"no run with {what} is recorded in {context.run_context.store.folder}; {command} makes it")

@@ -92,8 +92,8 @@ def draw_orientations(context: FigureContext) -> Drawing:
     from thetarbm_cli.imaging.rotation import Rotations
 
     estimator = _estimator(context)
-    source = context.source or context.numbers.source.name
-    settings = DataSettings(**{**context.numbers.cells[0].data, "source": source})
+    numbers = context.numbers
+    settings = DataSettings(**{**numbers.cells[0].data, "source": numbers.source_option() or "generated"})
     check_prepared(context, settings)
     prepared = prepare(context.run_context.data_dir, "mnist-rot", settings.source, seed=settings.seed)
     shown, names = first_of_classes(*prepared.part("test"), 6)

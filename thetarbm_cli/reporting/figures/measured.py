@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.experiments.runs.record import MeasuredPart
 from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, NOT_ALIGNED
+from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING, NOT_ALIGNED
 from thetarbm_cli.reporting.figures.context import (
     Drawing,
     Evaluation,
@@ -39,6 +39,8 @@ from thetarbm_cli.reporting.figures.style import (
     new_figure,
 )
 from thetarbm_cli.reporting.frame import Value
+from thetarbm_cli.reporting.render import published_text
+from thetarbm_cli.reporting.tables import Table, build
 
 HISTORY = {
     "reconstruction_error": "reconstruction error\n(squared, log scale)",
@@ -209,31 +211,38 @@ def _unseen(cells: Iterable[Cell], shown: Iterable[Evaluation]) -> tuple[Cell, .
 
 def draw_table_1(context: FigureContext) -> Drawing:
     """Draw test errors as dots: a panel for each sparsity target, a row for each model, the controls as lines."""
-    cells = context.numbers.in_table("1")
-    means = {
-        cell.label: mean
-        for cell in cells
-        if "sparsity" not in cell.at and (mean := context.numbers.value(cell, ERROR).mean) is not None
-    }
-    figure, panels = _dot_plot(context, "1", ((ERROR, "", "o", "D"),), also=means.values())
+    table = _built(context, "1")
+    controls = {row.label: entry.value.mean for row in table.controls for entry in row.entries if entry}
+    means = {label: mean for label, mean in controls.items() if mean is not None}
+    figure, panels = _dot_plot(table, ((ERROR, "", "o", "D"),), also=means.values())
     for axes in panels:
         for (label, mean), line in zip(means.items(), itertools.cycle(CONTROL_LINES), strict=False):
             if axes.get_xlim()[0] <= mean <= axes.get_xlim()[1]:
                 axes.axvline(mean, color=GREY, linestyle=line, linewidth=1, label=f"{label}, {mean:.2f} %")
     legend_below(figure, panels, first=("ours", f"ours{ONE_SEED}", "the paper's"))
-    return Drawing(figure, _unmeasured(context, cells, ERROR))
+    return Drawing(figure, tuple(table.lacking))
 
 
 def draw_table_2(context: FigureContext) -> Drawing:
     """Draw γ-scores as dots: as Table 1, with a mark for training images and one for test images."""
+    table = _built(context, "2")
     marks = ((GAMMA_TRAIN, ", train", "o", "o"), (GAMMA_TEST, ", test", "s", "s"))
-    figure, panels = _dot_plot(context, "2", marks)
+    figure, panels = _dot_plot(table, marks)
     legend_below(figure, panels, first=("ours, train", "ours, test"))
-    return Drawing(figure, _unmeasured(context, context.numbers.in_table("2"), GAMMA_TRAIN, GAMMA_TEST))
+    return Drawing(figure, tuple(table.lacking))
+
+
+def _built(context: FigureContext, name: str) -> Table:
+    """Lay a table of the paper out, if any cell of it is measured."""
+    table, cells = build(name, context.numbers), context.numbers.in_table(name)
+    lacking = table.lacking
+    if all(cell in lacking for cell in cells):
+        raise nothing_measured(context, cells, f"the numbers of Table {name}")
+    return table
 
 
 def _dot_plot(
-    context: FigureContext, table: str, marks: Sequence[tuple[str, str, str, str]], also: Iterable[float] = ()
+    table: Table, marks: Sequence[tuple[str, str, str, str]], also: Iterable[float] = ()
 ) -> tuple[Any, list[Any]]:
     """Draw dots over models (rows) and sparsity targets (panels): ours with the deviation over seeds, and the paper's.
 
@@ -244,43 +253,37 @@ def _dot_plot(
     marks : a measure, what its labels end with, and the marks of ours and of the paper's
     also : further values that have to be on the scale
     """
-    cells = context.numbers.in_table(table)
-    if len(_unmeasured(context, cells, *(measure for measure, *_ in marks))) == len(cells):
-        raise nothing_measured(context, cells, f"the numbers of Table {table}")
-    shown = [each for each in evaluations(cells) if "sparsity" in each.cell.at]
-    labels = {(each.cell.experiment, each.variant): each.label for each in shown}
-    targets = list(dict.fromkeys(each.cell.at["sparsity"] for each in shown))
+    rows = table.rows
+    targets = [text for text, _ in table.groups] or table.columns
     if not targets:
-        raise FigureMissing(f"no experiment in Table {table} has a grid of sparsity targets, which are its panels")
-    values = [
-        (each, number, context.numbers.value(each.cell, measure, each.variant))
-        for each in shown
-        for number, (measure, *_) in enumerate(marks)
-    ]
-    ends = [number for *_, value in values for number in (*value.values, value.published) if number is not None]
+        raise FigureMissing(f"no experiment in Table {table.name} has a grid of sparsity targets, which are its panels")
+    values = [entry.value for row in rows for entry in row.entries if entry]
+    ends = [number for value in values for number in (*value.values, value.published) if number is not None]
     parts = _without_gap(np.array([*ends, *also]))
-    figure = new_figure(PAGE, 1.15 + 0.32 * len(labels))
+    figure = new_figure(PAGE, 1.15 + 0.32 * len(rows))
     widths = [high - low for low, high in parts] * len(targets)
     panels = list(figure.subplots(1, len(widths), sharey=True, squeeze=False, width_ratios=widths)[0])
     for number, axes in enumerate(panels):
         axes.set_xlim(*parts[number % len(parts)])
-        axes.set_yticks(range(len(labels)), labels.values())
+        axes.set_yticks(range(len(rows)), [row.label for row in rows])
         axes.tick_params(axis="y", length=0)
         ticks = round(5 * len(targets) * widths[number] / sum(widths))
         # A narrow panel has room for one number.
         axes.locator_params(axis="x", nbins=max(1, ticks), min_n_ticks=min(2, max(1, ticks)))
         if number % len(parts) == len(parts) - 1:
-            axes.set_title(f"sparsity {targets[number // len(parts)]:g}")
+            axes.set_title(targets[number // len(parts)])
             axes.set_xlabel(MEASURES[marks[0][0]].with_unit if len(marks) == 1 else "γ-score")
         else:
             _break(axes, panels[number + 1])
-    panels[0].set_ylim(len(labels) - 0.5, -0.5)
+    panels[0].set_ylim(len(rows) - 0.5, -0.5)
     places = 0.16 * np.linspace(-1, 1, 2 if len(marks) == 1 else len(marks))
-    for each, number, value in values:
+    for row, column in np.ndindex(len(rows), len(table.columns)):
+        if (entry := rows[row].entries[column]) is None:
+            continue
+        value = entry.value
+        target, number = divmod(column, len(marks))
         _, ending, marker, papers_marker = marks[number]
-        row = list(labels).index((each.cell.experiment, each.variant))
-        first = len(parts) * targets.index(each.cell.at["sparsity"])
-        for axes, (low, high) in zip(panels[first : first + len(parts)], parts, strict=True):
+        for axes, (low, high) in zip(panels[target * len(parts) :], parts, strict=False):
             if value.mean is not None and low <= value.mean <= high:
                 _ours(axes, row + places[number], value, marker, OURS, f"ours{ending}")
             if value.published is not None and low <= value.published <= high:
@@ -309,46 +312,28 @@ def _break(left: Any, right: Any) -> None:
     right.spines.left.set_visible(False)
 
 
-def _unmeasured(context: FigureContext, cells: Iterable[Cell], *measures: str) -> tuple[Cell, ...]:
-    """List cells that lack one of the measures in one of their evaluations."""
-    lacking = {
-        each.cell.name
-        for each in evaluations(cells)
-        for measure in measures
-        if context.numbers.value(each.cell, measure, each.variant).mean is None
-    }
-    return tuple(cell for cell in cells if cell.name in lacking)
-
-
 def draw_table_3(context: FigureContext) -> Drawing:
     """Draw test errors under perturbed orientations, ours and the paper's on one scale; a star as in the table."""
-    cells = context.numbers.in_table("3")
-    unmeasured = _unmeasured(context, cells, ERROR)
-    if len(unmeasured) == len(cells):
-        raise nothing_measured(context, cells, "the numbers of Table 3")
-    values = [context.numbers.value(cell, ERROR) for cell in cells]
-    errors = pd.DataFrame([{**value.cell.at, "ours": value.mean, "the paper's": value.published} for value in values])
-    unperturbed = cells[0].unperturbed(context.numbers.cells)
-    limit = context.numbers.value(unperturbed, ERROR) if unperturbed else None
-    limits = {"ours": limit.mean, "the paper's": limit.published} if limit else {}
-    both = errors[["ours", "the paper's"]].astype(float)
+    table = _built(context, "3")
+    entries = [[entry for entry in row.entries if entry] for row in table.rows]
+    ours = np.array([[entry.value.mean for entry in row] for row in entries], dtype=float)
+    papers = np.array([[entry.value.published for entry in row] for row in entries], dtype=float)
+    show, star = MEASURES[ERROR].text, {True: "*", False: ""}
+    our_texts = [[show(entry.value.mean) + star[entry.starred] for entry in row] for row in entries]
+    papers_texts = [[published_text(entry, 1) or MISSING for entry in row] for row in entries]
+    low, high = np.nanmin([ours, papers]), np.nanmax([ours, papers])
     figure = new_figure(PAGE, 2.7)
     panels = figure.subplots(1, 2, sharex=True, sharey=True)
-    for axes, (title, digits) in zip(panels, (("ours", 2), ("the paper's", 1)), strict=True):
-        grid = errors.assign(error=both[title]).pivot(index="n", columns="p", values="error")
-        stars = np.where(grid > (limits.get(title) or np.inf), "*", "")
-        texts = [
-            ["–" if np.isnan(error) else f"{error:.{digits}f}{star}" for error, star in zip(*line, strict=True)]
-            for line in zip(grid.to_numpy(), stars, strict=True)
-        ]
-        shades = heat_map(axes, grid.to_numpy(), texts, np.nanmin(both), np.nanmax(both))
+    maps = (("ours", ours, our_texts), ("the paper's", papers, papers_texts))
+    for axes, (title, grid, texts) in zip(panels, maps, strict=True):
+        shades = heat_map(axes, grid, texts, low, high)
         axes.set_title(title)
-        axes.set_xticks(range(len(grid.columns)), [f"{p:g}" for p in grid.columns])
-        axes.set_yticks(range(len(grid)), grid.index)
+        axes.set_xticks(range(len(table.columns)), [text.removeprefix("p = ") for text in table.columns])
+        axes.set_yticks(range(len(entries)), [row.label.removeprefix("n = ") for row in table.rows])
         axes.set_xlabel("p of the binomial error ε ~ B(n, p)")
     panels[0].set_ylabel("n")
     figure.colorbar(shades, ax=panels, label="test error in %", pad=0.02)
-    return Drawing(figure, unmeasured)
+    return Drawing(figure, tuple(table.lacking))
 
 
 def draw_confusion(context: FigureContext) -> Drawing:
@@ -446,7 +431,7 @@ def draw_years(context: FigureContext) -> Drawing:
     axes.set_xlabel("year of publication")
     axes.set_ylabel("test error in % (log scale)")
     legend_below(figure, [axes], list(FAMILIES))
-    return Drawing(figure, _unmeasured(context, cells, ERROR))
+    return Drawing(figure, _unmeasured(context, cells))
 
 
 def draw_floor(context: FigureContext) -> Drawing:
@@ -459,7 +444,7 @@ def draw_floor(context: FigureContext) -> Drawing:
     _ablation(figure, panels, context, shown, upright=False)
     panels[1].set_xticks(range(len(shown)), [f"{cell.at['floor']:g}" for cell in shown])
     panels[1].set_xlabel("standardisation floor\n(standard deviation of a pixel; not to scale)")
-    return Drawing(figure, _unmeasured(context, cells, ERROR))
+    return Drawing(figure, _unmeasured(context, cells))
 
 
 def draw_estimators(context: FigureContext) -> Drawing:
@@ -481,12 +466,17 @@ def draw_estimators(context: FigureContext) -> Drawing:
     panels[0].set_yticks(range(len(shown)), names)
     panels[0].set_ylim(len(shown) - 0.5, -0.5)
     panels[0].set_ylabel(", ".join(axis.removeprefix(ESTIMATOR) for axis in shown[0].at))
-    return Drawing(figure, _unmeasured(context, cells, ERROR))
+    return Drawing(figure, _unmeasured(context, cells))
+
+
+def _unmeasured(context: FigureContext, cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """List cells that have no test error."""
+    return tuple(cell for cell in cells if context.numbers.value(cell, ERROR).mean is None)
 
 
 def _at_least_two(context: FigureContext, cells: Sequence[Cell], what: str) -> list[Cell]:
     """Keep cells with a number, at least two: one alone compares nothing."""
-    absent = _unmeasured(context, cells, ERROR)
+    absent = _unmeasured(context, cells)
     if len(cells) - len(absent) < 2:
         raise nothing_measured(context, absent, what)
     return [cell for cell in cells if cell not in absent]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,24 +20,89 @@ from thetarbm_cli.experiments.suite_file import find_suite
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES, variants_of
 from thetarbm_cli.outputs import ClaimShare, ListedRun, MissingPart
+from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED
 from thetarbm_cli.reporting.frame import Numbers, Value
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.listing import list_runs
-from thetarbm_cli.reporting.multiverse import Analysis, claim_shares, find_universes
-from thetarbm_cli.reporting.tables import Report, Table, assemble
+from thetarbm_cli.reporting.multiverse import ON_PAPERS_DATA, Analysis, claim_shares, find_universes
+from thetarbm_cli.reporting.tables import Part, Report, Table, assemble
 
 MINUS = "\N{MINUS SIGN}"
 
 
 @dataclass(frozen=True)
+class Rerun:
+    """A cell and the command that runs it again.
+
+    Attributes
+    ----------
+    runs : ids of the runs that have all numbers the cell asks for, by seed
+    seconds : training and measuring of one run, the mean over seeds; None without a run
+    failures : what went wrong in runs that failed
+    """
+
+    cell: Cell
+    runs: list[str]
+    seconds: float | None
+    failures: list[str]
+    command: str
+
+    @property
+    def count(self) -> str:
+        """How many runs there are; of how many, if some are missing."""
+        done, wanted = len(self.runs), self.cell.seeds
+        return f"{done}" if done >= wanted else f"{done} of {wanted}"
+
+
+@dataclass(frozen=True)
+class PagePart(Part):
+    """What the page shows of one source of images, under a name that is unique in the page.
+
+    `pictures` are empty until they are drawn.
+    """
+
+    name: str
+    reruns: list[Rerun]
+    pictures: list[Picture] = field(default_factory=list)
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How many claims have each verdict."""
+        called = {} if self.source.is_papers else ELSEWHERE
+        words = [called.get(word, word) for word in (REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA)]
+        counted = Counter(verdict.verdict for verdict in self.verdicts)
+        return [(word, counted[word]) for word in words]
+
+    @property
+    def drawn_before(self) -> dict[str, list[str]]:
+        """Titles of the figures that were drawn before, by the reason why they cannot be drawn now."""
+        found: dict[str, list[str]] = {}
+        for picture in self.pictures:
+            if picture.drawn_before:
+                found.setdefault("; ".join(picture.missing), []).append(picture.figure.label)
+        return found
+
+    @property
+    def every_value(self) -> list[Value]:
+        """All that was or should be measured, cell by cell in the order of the suite."""
+        return [
+            self.numbers.value(cell, measure.name, variant)
+            for cell in self.numbers.cells
+            for variant in sorted(variant for variant, _ in variants_of(cell.model))
+            for measure in MEASURES.values()
+            if measure.asked_as in cell.measures
+        ]
+
+
+@dataclass(frozen=True)
 class Content:
-    """All that the page shows but its figures.
+    """All that the page shows.
 
     Attributes
     ----------
     suite_text : the file of the suite, letter by letter
-    report : tables and verdicts for each source of images
-    failed : records of runs that failed
+    report : tables and verdicts
+    parts : those of the report, with what the page adds
     others : runs of this version that no suite asked for
     universes : what the runs of ``thetarbm multiverse`` say, if there are any
     shares : in how many universes each claim holds, by its name
@@ -44,17 +110,21 @@ class Content:
 
     suite: Suite
     suite_text: str
-    profile: str
     report: Report
-    failed: list[RunRecord]
+    parts: list[PagePart]
     others: list[RunRecord]
     universes: Analysis | None
     shares: dict[str, ClaimShare]
 
     @property
+    def pictures(self) -> list[Picture]:
+        """The figures of all parts."""
+        return [picture for part in self.parts for picture in part.pictures]
+
+    @property
     def records(self) -> list[RunRecord]:
         """The records behind the numbers of the page, each once, by their ids."""
-        cells = (records for numbers in self.report.numbers for records in numbers.records.values())
+        cells = (records for part in self.parts for records in part.numbers.records.values())
         used = {record.run: record for records in cells for record in records}
         return [used[run] for run in sorted(used)]
 
@@ -82,11 +152,36 @@ def gather(results: Path, suite_path: Path | None, profile: str, source: str | N
     report = assemble(profile, suite.cells(profile, source), records, load_theory(results), kinds)
     current = [record for record in records if record.algorithm == ALGORITHM]
     failed = [record for record in current if record.state == "failed"]
+    parts = [
+        PagePart(part.numbers, part.tables, part.verdicts, f"source{number}", reruns(part.numbers, failed))
+        for number, part in enumerate(report.parts)
+    ]
     own = set(store.own_identifiers())
     others = [record for record in current if not record.cells and record.run in own]
     text = find_suite(suite_path).read_text(encoding="utf-8")
-    shares = claim_shares(suite, results)
-    return Content(suite, text, profile, report, failed, others, find_universes(suite, results), shares)
+    designs = {of: find_universes(suite, results, of) for of in ON_PAPERS_DATA}
+    return Content(suite, text, report, parts, others, designs["tables"], claim_shares(designs.values()))
+
+
+def reruns(numbers: Numbers, failed: Sequence[RunRecord]) -> list[Rerun]:
+    """List every cell of the suite, in its order, with the command that makes its runs for images of one source."""
+    table = []
+    for cell in numbers.cells:
+        records = [each for each in numbers.records.get(cell.name, []) if each.has(cell.measures, cell.offsets)]
+        failures = [
+            f"seed {record.seed}: {record.error}"
+            for record in failed
+            if record.data.test.sha256 == numbers.source.sha256 and cell.fits(record, any_source=True)
+        ]
+        words = [cell.name]
+        seeds = max((record.seed + 1 for record in records), default=0)
+        words += ["--seeds", str(seeds)] if seeds > cell.seeds and cell.most_seeds is None else []
+        words += ["--force", cell.name] if records else []
+        seconds = statistics.fmean(sum(record.timings.values()) for record in records) if records else None
+        source = None if cell.compares_data else numbers.source_option()
+        command = command_line("run", *words, profile=cell.profile, source=source)
+        table.append(Rerun(cell, [record.run for record in records], seconds, failures, command))
+    return table
 
 
 def universe_models(analysis: Analysis) -> dict[str, str]:
@@ -118,39 +213,9 @@ def universe_rows(analysis: Analysis) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True)
-class Number:
-    """A measure of a cell as it is shown, under a name that is unique in the page.
-
-    The difference is ours minus the paper's, as a number for sorting; `runs` are seed, id and number of each run.
-    """
-
-    name: str
-    value: Value
-    measure: str
-    text: str
-    deviation: str
-    difference: float | None
-    difference_text: str
-    runs: list[tuple[int, str, str]]
-
-
-def number_of(numbers: Numbers, value: Value, name: str) -> Number:
-    """Write a value as the page shows it, with the runs that it is the mean of."""
-    measure = MEASURES[value.measure]
-    runs = numbers.runs_of(value.cell, value.measure, value.variant)
-    difference = None if value.mean is None or value.published is None else value.mean - value.published
-    return Number(
-        name=name,
-        value=value,
-        # Of the O-RBM also on which images.
-        measure=measure.with_unit + dict(variants_of(value.cell.model))[value.variant],
-        text=measure.text(value.mean),
-        deviation="" if value.deviation is None else measure.text(value.deviation),
-        difference=difference,
-        difference_text="" if difference is None else signed(difference, measure.digits),
-        runs=[(record.seed, record.run, f"{number:.10g}") for record, number in runs],
-    )
+def measure_label(value: Value) -> str:
+    """Name the measure of a value with its unit, of the O-RBM also on which images."""
+    return MEASURES[value.measure].with_unit + dict(variants_of(value.cell.model))[value.variant]
 
 
 def signed(number: float, digits: int) -> str:
@@ -164,51 +229,6 @@ def about_table(table: Table) -> str:
     best = any(entry.best for row in table.rows for entry in row.entries if entry)
     below = "; below it the paper's value and the difference, ours minus the paper's" if table.has_published else ""
     return f"{table.spread}{below}{'; bold is the best of a column' if best else ''}."
-
-
-@dataclass(frozen=True)
-class Rerun:
-    """A cell and the command that runs it again.
-
-    Attributes
-    ----------
-    runs : ids of the runs that have all numbers the cell asks for, by seed
-    seconds : training and measuring of one run, the mean over seeds; None without a run
-    failures : what went wrong in runs that failed
-    """
-
-    cell: Cell
-    runs: list[str]
-    seconds: float | None
-    failures: list[str]
-    command: str
-
-    @property
-    def count(self) -> str:
-        """How many runs there are; of how many, if some are missing."""
-        done, wanted = len(self.runs), self.cell.seeds
-        return f"{done}" if done >= wanted else f"{done} of {wanted}"
-
-
-def reruns(content: Content, numbers: Numbers) -> list[Rerun]:
-    """List every cell of the suite, in its order, with the command that makes its runs for images of one source."""
-    table = []
-    for cell in numbers.cells:
-        records = [each for each in numbers.records.get(cell.name, []) if each.has(cell.measures, cell.offsets)]
-        failures = [
-            f"seed {record.seed}: {record.error}"
-            for record in content.failed
-            if record.data.test.sha256 == numbers.source.sha256 and cell.fits(record, any_source=True)
-        ]
-        words = [cell.name]
-        seeds = max((record.seed + 1 for record in records), default=0)
-        words += ["--seeds", str(seeds)] if seeds > cell.seeds and cell.most_seeds is None else []
-        words += ["--force", cell.name] if records else []
-        seconds = statistics.fmean(sum(record.timings.values()) for record in records) if records else None
-        source = None if cell.compares_data else numbers.source_option()
-        command = command_line("run", *words, profile=cell.profile, source=source)
-        table.append(Rerun(cell, [record.run for record in records], seconds, failures, command))
-    return table
 
 
 class RunEnvironment(NamedTuple):
@@ -260,29 +280,30 @@ def _words(value: Any) -> str:
     return {None: "none", True: "yes", False: "no"}[value] if value is None or isinstance(value, bool) else str(value)
 
 
-def missing(content: Content, pictures: Sequence[Picture]) -> list[MissingPart]:
+def missing(content: Content) -> list[MissingPart]:
     """List cells without a run, but for those that wait to be named, and figures that are not shown."""
     cells = [
         MissingPart(
             kind="cell",
             name=each.cell.name,
-            source=numbers.source.name,
+            source=part.source.name,
             reason="; ".join(each.failures) or "no run yet",
             command=each.command,
         )
-        for numbers in content.report.numbers
-        for each in reruns(content, numbers)
+        for part in content.parts
+        for each in part.reruns
         if not each.runs and not each.cell.on_request
     ]
     figures = [
         MissingPart(
             kind="figure",
             name=picture.figure.name,
-            source=picture.source.name,
+            source=part.source.name,
             reason="; ".join(picture.missing),
             command=picture.command,
         )
-        for picture in pictures
+        for part in content.parts
+        for picture in part.pictures
         if picture.image is None
     ]
     return cells + figures

@@ -6,9 +6,6 @@ import base64
 import hashlib
 import itertools
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -16,24 +13,19 @@ from markupsafe import Markup, escape
 
 import thetarbm_cli
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import MEASURES, variants_of
-from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
-from thetarbm_cli.reporting.frame import Numbers, Source, Value
+from thetarbm_cli.outcomes import MEASURES
+from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED
 from thetarbm_cli.reporting.html.content import (
     Content,
-    Number,
-    Rerun,
     about_table,
     environments,
-    number_of,
-    reruns,
+    measure_label,
     revisions,
+    signed,
     universe_models,
     universe_rows,
 )
-from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.render import published_text
-from thetarbm_cli.reporting.tables import Table
 
 PACKAGE = "thetarbm_cli.reporting.html"
 # Characters of a piece of code that has room on a phone.
@@ -49,56 +41,7 @@ LOOKS = {
 LOOKS |= {ELSEWHERE[word]: look for word, look in LOOKS.items() if word in ELSEWHERE}
 
 
-@dataclass
-class Part:
-    """What the page shows of one source of images, under a name that is unique in the page."""
-
-    name: str
-    numbers: Numbers
-    verdicts: list[Verdict]
-    tables: list[Table]
-    pictures: list[Picture]
-    reruns: list[Rerun]
-    _names: Iterator[int] = field(default_factory=itertools.count)
-
-    @property
-    def source(self) -> Source:
-        """The source of the images."""
-        return self.numbers.source
-
-    @property
-    def counts(self) -> list[tuple[str, int]]:
-        """How many claims have each verdict."""
-        called = {} if self.source.is_papers else ELSEWHERE
-        words = [called.get(word, word) for word in (REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA)]
-        counted = Counter(verdict.verdict for verdict in self.verdicts)
-        return [(word, counted[word]) for word in words]
-
-    @property
-    def drawn_before(self) -> dict[str, list[str]]:
-        """Titles of the figures that were drawn before, by the reason why they cannot be drawn now."""
-        found: dict[str, list[str]] = {}
-        for picture in self.pictures:
-            if picture.drawn_before:
-                found.setdefault("; ".join(picture.missing), []).append(picture.figure.label)
-        return found
-
-    def number(self, value: Value) -> Number:
-        """Write a value as the page shows it, under a new name."""
-        return number_of(self.numbers, value, f"{self.name}-{next(self._names)}")
-
-    def every_number(self) -> list[Number]:
-        """List all that was or should be measured, cell by cell in the order of the suite."""
-        return [
-            self.number(self.numbers.value(cell, measure.name, variant))
-            for cell in self.numbers.cells
-            for variant in sorted(variant for variant, _ in variants_of(cell.model))
-            for measure in MEASURES.values()
-            if measure.asked_as in cell.measures
-        ]
-
-
-def render_page(content: Content, pictures: Sequence[Picture], written: str = "") -> str:
+def render_page(content: Content, written: str = "") -> str:
     """Write the whole page; the same content gives the same text.
 
     Parameters
@@ -114,20 +57,19 @@ def render_page(content: Content, pictures: Sequence[Picture], written: str = ""
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    templates.filters |= {"words_of": words_of, "about_table": about_table, "prose": prose}
-    templates.globals |= {"published_text": published_text, "command_line": command_line}
-    report = content.report
-    parts = [
-        Part(
-            name=f"source{number}",
-            numbers=numbers,
-            verdicts=verdicts,
-            tables=report.tables[numbers.source],
-            pictures=[picture for picture in pictures if picture.source == numbers.source],
-            reruns=reruns(content, numbers),
-        )
-        for number, (numbers, verdicts) in enumerate([*report.verdicts, *report.carried])
-    ]
+    templates.filters |= {
+        "words_of": words_of,
+        "about_table": about_table,
+        "prose": prose,
+        "measure_label": measure_label,
+        "signed": signed,
+    }
+    templates.globals |= {
+        "published_text": published_text,
+        "command_line": command_line,
+        "measures": MEASURES,
+        "next_number": itertools.count().__next__,
+    }
     return templates.get_template("report.html.j2").render(
         policy=policy(style, script),
         style=style,
@@ -135,7 +77,7 @@ def render_page(content: Content, pictures: Sequence[Picture], written: str = ""
         version=thetarbm_cli.__version__,
         suite=content.suite,
         suite_text=content.suite_text,
-        profile=content.profile,
+        profile=content.report.profile,
         written=written,
         records=content.records,
         revisions=revisions(content.records),
@@ -144,7 +86,7 @@ def render_page(content: Content, pictures: Sequence[Picture], written: str = ""
         shares=content.shares,
         universe_models=universe_models,
         universe_rows=universe_rows,
-        parts=parts,
+        parts=content.parts,
         environments=environments(content.records),
         looks=LOOKS,
     )

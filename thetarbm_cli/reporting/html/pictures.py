@@ -8,14 +8,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry, encode, make
 from thetarbm_cli.reporting.figures.context import FigureContext, missing_lines
 from thetarbm_cli.reporting.figures.style import DPI
-from thetarbm_cli.reporting.frame import Source
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunContext
@@ -64,7 +63,6 @@ class Picture:
     """
 
     figure: FigureEntry
-    source: Source
     image: Image | None
     missing: list[str]
     drawn_before: bool
@@ -73,30 +71,32 @@ class Picture:
 
 def draw_pictures(
     content: Content, run_context: RunContext, progress: Callable[[int, int], None] | None = None
-) -> list[Picture]:
-    """Draw every figure, for each source of the paper's images."""
-    pictures: list[Picture] = []
+) -> None:
+    """Draw every figure into the content, for each source of the paper's images."""
     left = LARGEST_TOTAL
-    total = len(content.report.verdicts) * len(FIGURES.names)
-    for place, (numbers, _) in enumerate(content.report.verdicts):
-        source = numbers.source_option()
-        universes = {} if content.universes is None else {"universes": content.universes}
-        context = FigureContext(content.suite, run_context, content.profile, source, numbers, loaded=universes)
-        for figure in FIGURES:
-            # Universes have sources of their own: they are shown once, if there are any.
-            if figure.needs == "universes" and (place or not universes):
-                total -= 1
-                continue
-            image, missing, before = _image(figure.name, context)
-            size = 0 if image is None else len(image.content)
-            if size > min(LARGEST_FIGURE, left):
-                image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
-            left -= size
-            command = command_line("figures", figure.name, profile=content.profile, source=source)
-            pictures.append(Picture(figure, numbers.source, image, missing, before, command))
-            if progress is not None:
-                progress(len(pictures), total)
-    return pictures
+    parts = [part for part in content.parts if part.source.is_papers]
+    for part in parts:
+        part.pictures.clear()
+    # Universes have sources of their own: they are shown once, if there are any.
+    wanted = [
+        (part, figure)
+        for place, part in enumerate(parts)
+        for figure in FIGURES
+        if figure.needs != "universes" or (content.universes is not None and place == 0)
+    ]
+    loaded: dict[Any, Any] = {} if content.universes is None else {"universes": content.universes}
+    for number, (part, figure) in enumerate(wanted, start=1):
+        profile = content.report.profile
+        context = FigureContext(content.suite, run_context, profile, part.numbers, loaded=loaded)
+        image, missing, before = _image(figure.name, context)
+        size = 0 if image is None else len(image.content)
+        if size > min(LARGEST_FIGURE, left):
+            image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
+        left -= size
+        command = command_line("figures", figure.name, profile=profile, source=part.numbers.source_option())
+        part.pictures.append(Picture(figure, image, missing, before, command))
+        if progress is not None:
+            progress(number, len(wanted))
 
 
 def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str], bool]:
