@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import ROOT
 from tests.experiments.runs import MODELS, Command, call, files_in, run_of
 from thetarbm_cli.experiments.runs import packing
 from thetarbm_cli.experiments.runs.store import RunStore
@@ -142,3 +143,12 @@ def test_a_record_that_changes_while_it_is_packed_stays(several: Path, tmp_path:
     store.save(record.model_copy(update={"peak_memory_megabytes": 1.0}))
     assert run not in packing.remove_packed(store, store.packed / "a.records.xz")
     assert store.record_path(run).is_file()
+
+
+def test_what_was_measured_on_validation_images_is_called_so(thetarbm: Command) -> None:
+    words = ("--where", "cells=choice-best", "--where", "data.protocol=choice")
+    (run,) = thetarbm("list", *words, "--json", results=ROOT / "results").json["runs"]
+    assert "those of the validation images" in thetarbm("list", *words, results=ROOT / "results").err
+    shown = thetarbm("show", run["run"], results=ROOT / "results").out
+    assert "validation error" in shown
+    assert "test error" not in shown

@@ -71,6 +71,8 @@ def command(session: Session, models: tuple[str, ...], where: tuple[str, ...], s
         print_table(["run", "seed", "error %", "γ train", "γ test", "settings"], rows, last_below=True)
         if shared:
             print_text(f"all that have a record: {_words(shared)}", "weak")
+        if any(run.differs.get("data.protocol") == "choice" for run in output.runs):
+            session.say("with data.protocol=choice, error and γ test are those of the validation images")
         session.say(f"{len(rows)} run{'' if len(rows) == 1 else 's'}")
 
 

@@ -101,9 +101,9 @@ def _check_name(name: str, names: set[str], option: str, main: Sequence[str] = (
 
 
 def _is(value: Any, text: str) -> bool:
-    """Whether a value is the one that is written: JSON where it can be, a plain word else; of a list, one of it."""
+    """Whether a value is the one that is written: JSON where it can be, a plain word else; of cells, one of them."""
     if isinstance(value, (list, tuple)):
-        return text in value
+        return text in value or text in [cell.rpartition("@")[0] for cell in value]
     try:
         wanted = None if text.lower() == "none" else json.loads(text)
     except ValueError:

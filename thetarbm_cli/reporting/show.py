@@ -307,6 +307,8 @@ def _metrics(run: Show, page: Page) -> list[str]:
     twice = any(variant != DEFAULT for _, variant in columns)
     endings = dict(variants_of("orbm")) if twice else {DEFAULT: ""}
     names = [page.show(MEASURES[measure].label) + endings[variant] for measure, variant in columns]
+    if run.data["protocol"] == "choice":
+        names = [name.replace("test", "validation") for name in names]
     width = max(24, *(len(name) + 1 for name in names))
     lines = []
     for name, (measure, _), number in zip(names, columns, run.metrics, strict=True):

@@ -249,11 +249,11 @@ def _headings(measures: Sequence[str]) -> list[str]:
 
 
 def _mark_best(rows: list[Row]) -> list[Row]:
-    """Mark the best mean of each column: the lowest error, the highest γ."""
+    """Mark the best of several means of a column: the lowest error, the highest γ."""
     marked = [list(row.entries) for row in rows]
     for column in range(len(marked[0]) if marked else 0):
         held = [entry.value for entries in marked if (entry := entries[column]) and entry.value.mean is not None]
-        if held:
+        if len(held) > 1:
             pick = min if MEASURES[held[0].measure].best == "lowest" else max
             best = pick(value.mean for value in held if value.mean is not None)
             for entries in marked:
