@@ -143,7 +143,7 @@ def load_images(
 
     Parameters
     ----------
-    dataset : mnist-rot, mnist, fashion-rot or optdigits-rot, or the path of a ``.npz`` with images of your own
+    dataset : its name, as `thetarbm prepare-data` takes it, or the path of a ``.npz`` with images of your own
     source : one of its sources; not needed with a path
     seed : decides which images are drawn, and their angles
     data_dir : folder of prepared data; by default the user's cache, as ``thetarbm info`` names it

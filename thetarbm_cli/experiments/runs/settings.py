@@ -130,11 +130,11 @@ BASELINE: dict[str, Any] = {
     "whiten": False,
 }
 # Defaults of a model's signature that are no longer the baseline's, by model, for those who read records without
-# models; a test compares them with the signatures.
+# models: of all that learn. A test compares them with the signatures.
 LEARNING = {"batch_size": 200, "sparsity_form": "bias+weights", "sparsity_weight": 3.0, "weight_decay": 0.0001}
-CHANGED_DEFAULTS: dict[str, dict[str, Any]] = dict.fromkeys(
-    ("rbm", "orbm", "augmented", "tirbm", "theta", "theta-local"), LEARNING
-)
+CHANGED_DEFAULTS: dict[str, dict[str, Any]] = {
+    name: LEARNING for name in MODELS.own if name not in ("pixels", "aligned-pixels")
+}
 
 Scope = Literal["train", "rbm", "all"]
 Features = Literal["probabilities", "states"]
