@@ -62,10 +62,16 @@ def train_run(
     seed: int,
     *,
     force: bool = False,
+    exact: Iterable[str] = (),
     on_epoch: EpochObserver | None = None,
     on_data: Callable[[int, int], None] | None = None,
 ) -> TrainedRun:
     """Give the trained run of these settings: the stored one, or one made or resumed now.
+
+    Parameters
+    ----------
+    exact : names of settings of the data; a count of images among them is refused if there are fewer. Others take as
+        many as there are
 
     Raises
     ------
@@ -84,6 +90,9 @@ def train_run(
     data = load_data(context.data_dir, settings.data, on_data)
     backend = select_backend(context.backend_name)
     run = run_id(settings, data.checksums, seed, backend.name)
+    wanted = settings.data.model_dump(include=PARTS.keys() & set(exact), exclude_none=True)
+    if wanted and store.load(run) is None:
+        _refuse_missing_images(data, wanted)
     with store.locked(run):
         stored = store.load(run, refuse_newer=True)
         if stored is not None and not force and is_usable(store, stored):
@@ -111,26 +120,14 @@ def train_run(
         return TrainedRun(kept or made, cached=False)
 
 
-def refuse_missing_images(
-    context: RunContext,
-    settings: RunSettings,
-    seed: int,
-    named: Iterable[str],
-    on_data: Callable[[int, int], None] | None = None,
-) -> None:
-    """Refuse counts of images that the user `named` and that are above what there is, unless the run is recorded."""
-    wanted = settings.data.model_dump(include={"train", "valid", "test"} & set(named), exclude_none=True)
-    if not wanted:
-        return
-    everything = load_data(context.data_dir, settings.data.model_copy(update=dict.fromkeys(PARTS)), on_data)
-    run = run_id(settings, everything.checksums, seed, select_backend(context.backend_name).name)
-    is_recorded = context.store.load(run) is not None
+def _refuse_missing_images(data: RunData, wanted: dict[str, int]) -> None:
+    """Refuse a part that has fewer images than it was wanted to have."""
     for name, part in PARTS.items():
-        data = everything.tested if name == "test" else everything.learned
-        count, available = wanted.get(name, 0), np.count_nonzero(data.split == part)
-        if count > available and not is_recorded:
+        images = data.tested if name == "test" else data.learned
+        count, available = wanted.get(name, 0), np.count_nonzero(images.split == part)
+        if count > available:
             raise InputError(
-                f"data.{name}={count} is more than there are: {data.dataset} has {available} {name} images"
+                f"data.{name}={count} is more than there are: {images.dataset} has {available} {name} images"
             )
 
 
