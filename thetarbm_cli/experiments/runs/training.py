@@ -90,7 +90,7 @@ def train_run(
     data = load_data(context.data_dir, settings.data, on_data)
     backend = select_backend(context.backend_name)
     run = run_id(settings, data.checksums, seed, backend.name)
-    wanted = settings.data.model_dump(include=PARTS.keys() & set(exact), exclude_none=True)
+    wanted = settings.data.model_dump(include=set(exact).intersection(PARTS), exclude_none=True)
     if wanted and store.load(run) is None:
         _refuse_missing_images(data, wanted)
     with store.locked(run):
