@@ -17,7 +17,8 @@ from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext,
 from thetarbm_cli.experiments.execution.job import Outcome
 from thetarbm_cli.experiments.execution.local import Executor, LocalExecutor
 from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
-from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.multiverse import multiverse_store
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 
 
@@ -164,6 +165,13 @@ def test_a_local_cluster_is_started_where_no_address_is_given(tmp_path: Path, sm
 
 def test_a_worker_of_another_version_refuses(tmp_path: Path, small_data: Path) -> None:
     (job, *_) = jobs_of(tmp_path, small_data, tmp_path, FAILING)
-    worker = WorkerContext(tmp_path, small_data, "numpy", None, version="0.0.1")
+    worker = WorkerContext(context_of(small_data, tmp_path), token=None, version="0.0.1")
     with pytest.raises(ThetaRBMError, match=r"client 0\.0\.1"):
         run_on_worker(worker, job)
+
+
+def test_a_worker_that_sees_the_folder_works_in_the_store_of_the_client() -> None:
+    here = Path.cwd()
+    store = RunContext(Path("data"), multiverse_store(Path("results"))).absolute().store
+    assert store.folder == here / "results" / "multiverse" / "runs"
+    assert store.packed == here / "results" / "packed", "packed records are not made again"

@@ -134,10 +134,9 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
             yield job, LostProcessError() if killed in jobs else Outcome("done", "run", None, 1.0)
 
     monkeypatch.setattr(dask_module, "_outcomes", cluster_of_one_worker)
-    worker = WorkerContext(tmp_path, small_data, "numpy", None)
-    outcomes = list(
-        dask_module._finish_runs(None, context_of(small_data, tmp_path), worker, [first, killed, second], True)
-    )
+    context = context_of(small_data, tmp_path)
+    worker = WorkerContext(context, token=None)
+    outcomes = list(dask_module._finish_runs(None, context, worker, [first, killed, second], True))
     assert given == [[first, killed, second], [first], [killed], [second]]
     assert [outcome.error for _, outcome in outcomes] == [None, LOST_PROCESS, None]
     assert records_by_cell(tmp_path)["killed"]["error"] == LOST_PROCESS

@@ -12,6 +12,7 @@ a packed one, and whatever is added to a packed run goes to its folder.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
 import os
@@ -56,6 +57,12 @@ class RunContext:
     data_dir: Path
     store: RunStore
     backend_name: str = "auto"
+
+    def absolute(self) -> RunContext:
+        """Give the same to a process that works in another folder."""
+        store = copy.copy(self.store)
+        store.folder, store.packed = store.folder.absolute(), store.packed.absolute()
+        return RunContext(self.data_dir.absolute(), store, self.backend_name)
 
 
 class RunStore:
