@@ -14,8 +14,8 @@ from tests.experiments.runs import PATIENCE_SECONDS, call, context_of, finish, r
 from tests.experiments.suites import FAILING, SUITE, lasting, write_suite
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext, run_on_worker
-from thetarbm_cli.experiments.execution.job import Outcome
-from thetarbm_cli.experiments.execution.local import Executor, LocalExecutor
+from thetarbm_cli.experiments.execution.job import Executor, Outcome
+from thetarbm_cli.experiments.execution.local import LocalExecutor
 from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
 from thetarbm_cli.experiments.multiverse import multiverse_store
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore

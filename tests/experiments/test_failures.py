@@ -14,8 +14,8 @@ from tests.experiments.suites import write_suite
 from thetarbm_cli.errors import InputError, ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext
-from thetarbm_cli.experiments.execution.job import Outcome, record_failure, run_job
-from thetarbm_cli.experiments.execution.local import LOST_PROCESS, LocalExecutor, LostProcessError
+from thetarbm_cli.experiments.execution.job import LOST_PROCESS, LostProcessError, Outcome, record_failure, run_job
+from thetarbm_cli.experiments.execution.local import LocalExecutor
 from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
 from thetarbm_cli.experiments.runs import training as training_run
 from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart

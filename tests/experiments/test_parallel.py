@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.experiments.runs import context_of
-from thetarbm_cli.experiments.execution.job import Outcome, Report
-from thetarbm_cli.experiments.execution.local import LOST_PROCESS, LocalExecutor, Worker
+from thetarbm_cli.experiments.execution.job import LOST_PROCESS, Outcome, Report
+from thetarbm_cli.experiments.execution.local import LocalExecutor, Worker
 from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.settings import resolve
 from thetarbm_cli.experiments.runs.store import RunContext

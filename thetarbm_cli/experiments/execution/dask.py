@@ -18,8 +18,18 @@ from typing import Any
 
 from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.execution.job import Outcome, Report, longest_first, run_job, training_of
-from thetarbm_cli.experiments.execution.local import LostProcessError, RunReport, failed, nobody_asks, seldom
+from thetarbm_cli.experiments.execution.job import (
+    LostProcessError,
+    Outcome,
+    Report,
+    RunReport,
+    failed,
+    longest_first,
+    run_job,
+    seldom,
+    tell_nobody,
+    training_of,
+)
 from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.record import Measurement, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
@@ -122,7 +132,7 @@ class DaskExecutor:
     shared: bool = True
 
     def __call__(
-        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = nobody_asks
+        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = tell_nobody
     ) -> Iterator[tuple[PlannedRun, Outcome]]:
         """Yield each run with its outcome."""
         if not runs:

@@ -7,37 +7,26 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
-from typing import Protocol
 
 from thetarbm_cli import followup
-from thetarbm_cli.errors import ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution.job import (
+    LostProcessError,
     Outcome,
     Report,
+    RunReport,
+    failed,
     longest_first,
-    record_failure,
     run_job,
+    seldom,
+    tell_nobody,
     training_of,
 )
 from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.store import RunContext
-
-# Seconds between two reports of a process on the same step.
-REPORT_SECONDS = 0.2
-
-LOST_PROCESS = "its process ended without a word, as when memory runs out; fewer jobs at once need less"
-
-
-class LostProcessError(ThetaRBMError):
-    """The process of a job died (it crashed, or was killed) before it gave a result."""
-
-    def __init__(self) -> None:
-        super().__init__(LOST_PROCESS)
 
 
 class Worker:
@@ -99,38 +88,6 @@ def _work(make: Callable[[PlannedRun, Report], Outcome], pipe: Connection, optio
             pipe.send(make(pipe.recv(), report))
 
 
-def seldom(send: Report) -> Report:
-    """Send the first report of each step, and of the others only as many as can be seen."""
-    last: tuple[str, float] = ("", 0.0)
-
-    def send_some(step: str, done: int, total: int) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if step != last[0] or now - last[1] >= REPORT_SECONDS or done == total:
-            last = (step, now)
-            send(step, done, total)
-
-    return send_some
-
-
-# Told which run is how far.
-RunReport = Callable[[PlannedRun, str, int, int], None]
-
-
-def nobody_asks(run: PlannedRun, step: str, done: int, total: int) -> None:
-    """Show nothing of a run."""
-
-
-class Executor(Protocol):
-    """Makes runs somewhere and tells each outcome as soon as it is known."""
-
-    def __call__(
-        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = nobody_asks
-    ) -> Iterator[tuple[PlannedRun, Outcome]]:
-        """Yield each run with its outcome; without `keep_going`, start no other after one has failed."""
-        ...
-
-
 @dataclass(frozen=True)
 class LocalExecutor:
     """Processes on this machine; a single one is this one.
@@ -144,7 +101,7 @@ class LocalExecutor:
     make: Callable[[RunContext, PlannedRun, Report], Outcome] = run_job
 
     def __call__(
-        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = nobody_asks
+        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = tell_nobody
     ) -> Iterator[tuple[PlannedRun, Outcome]]:
         """Yield each run with its outcome."""
         if self.processes > 1 and len(runs) > 1:
@@ -209,10 +166,3 @@ class LocalExecutor:
         finally:
             for worker in (*idle, *(worker for worker, _ in busy.values())):
                 worker.end()
-
-
-def failed(context: RunContext, planned: PlannedRun, error: BaseException) -> Outcome:
-    """The outcome of a run that ended with an exception instead of one; it is recorded from here."""
-    message = format_error(error)
-    run = record_failure(context, planned, message, type(error))
-    return Outcome("failed", run, message, 0.0)
