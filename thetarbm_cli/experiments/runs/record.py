@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 from pydantic import (
@@ -18,8 +18,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
@@ -51,30 +49,13 @@ NEVER_NULL = AfterValidator(_refuse_null)
 
 
 class Part(BaseModel):
-    """A part of a record; written again, it has what it was made from, in the same order, and nothing else."""
+    """A part of a record; written again, it has what it was made from and nothing else."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
-    _order: tuple[str, ...] = PrivateAttr(())
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _keep_order(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        part = handler(value)
-        if isinstance(value, dict):
-            part._order = tuple(value)
-        return part
-
     @model_serializer(mode="wrap")
     def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content = handler(self)
-        return {name: content[name] for name in self._order}
-
-    def __eq__(self, other: object) -> bool:
-        """Compare what two parts hold, in whichever order."""
-        return isinstance(other, type(self)) and self.model_dump() == other.model_dump()
-
-    __hash__ = None  # type: ignore[assignment]  # It can be changed.
+        return {name: value for name, value in handler(self).items() if name in self.model_fields_set}
 
 
 class ImagesPart(Part):
