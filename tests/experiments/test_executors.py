@@ -152,7 +152,6 @@ def test_a_cluster_gives_the_records_of_this_process_though_a_worker_is_killed(
     store = RunStore(tmp_path)
     for run in store.identifiers():
         record = store.load(run)
-        assert record is not None
         assert store.load_weights(record) is not None
     assert kill or [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
 

@@ -204,7 +204,6 @@ def test_what_another_process_works_on_is_left_to_it_and_a_run_without_data_has_
 ) -> None:
     killed, *_ = jobs_of(tmp_path, small_data)
     context = context_of(small_data, tmp_path)
-    assert killed.run is not None
     with context.store.locked(killed.run):
         assert record_failure(context, killed, "lost") == killed.run
     assert record_failure(context_of(tmp_path / "empty", tmp_path), killed, "lost") is None

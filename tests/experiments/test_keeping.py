@@ -63,7 +63,6 @@ def test_other_weights_are_accepted_with_a_note_of_where_they_were_made(
     assert thetarbm("train", "--model", "theta", *TINY, "--json").json["cached"] is True
     assert records(clone) == before
     record = store.load(run)
-    assert record is not None
     weights = store.load_weights(record)
     assert weights.made_here.environment.model_dump()["backend"] == select_backend().name
     assert thetarbm("show", run, "--json").json["weights"] == "there"
@@ -81,7 +80,7 @@ def test_whoever_measures_with_other_weights_is_told_and_the_numbers_say_so(thet
     assert thetarbm("evaluate", run).err == ""
     assert "made here" in thetarbm("evaluate", run, "--offset", "5").err
     assert records(clone) == before
-    (later,) = store._later(store.load(run)).measurements  # type: ignore[arg-type]
+    (later,) = store._later(store.load(run)).measurements
     assert later.weights.sha256 != "0" * 64
     assert list(later.metrics.model_dump()) == ["gamma_offsets"]
     # Measured again by force, the record itself says that its numbers come from other weights.
@@ -224,7 +223,6 @@ def test_a_run_on_cupy_has_an_id_of_its_own(
 
 def test_who_has_no_device_is_told_the_backend_of_a_run_on_cupy(evaluated: Path) -> None:
     record = RunStore(evaluated).load(run_of(evaluated, "rbm"))
-    assert record is not None
     elsewhere = record.model_copy(update={"environment": record.environment.model_copy(update={"backend": "cupy"})})
     other = {"numpy": elsewhere, "cupy": record}[select_backend().name]
     assert retrain_command(other).startswith(f"thetarbm --backend {other.backend} train --model rbm")

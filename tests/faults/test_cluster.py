@@ -64,7 +64,6 @@ class Parts:
                 encoding="utf-8",
             )
         self.processes.append(process)
-        assert process.stderr is not None
         for line in process.stderr:
             found = re.search(until, line)
             if found:

@@ -20,7 +20,7 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.environment import refuse_too_large, svm_bytes
 from thetarbm_cli.experiments.runs.images import RunData
 from thetarbm_cli.experiments.runs.loading import fitted, load_checked, load_run_data, load_weights
-from thetarbm_cli.experiments.runs.orientations import OrientationCache
+from thetarbm_cli.experiments.runs.orientations import OrientationCache, perturbed_orientations
 from thetarbm_cli.experiments.runs.record import (
     DEFAULT_OFFSET,
     MeasuredPart,
@@ -32,7 +32,6 @@ from thetarbm_cli.experiments.runs.record import (
 )
 from thetarbm_cli.experiments.runs.settings import SVMSettings
 from thetarbm_cli.experiments.runs.store import RunContext
-from thetarbm_cli.experiments.runs.training import perturbed_orientations
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, GammaScore, gamma_score
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
 from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thetarbm_cli import documents, storage
 from thetarbm_cli.backend import Backend, select_backend
@@ -26,19 +25,16 @@ from thetarbm_cli.errors import InputError, StorageError, format_error
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes, refuse_too_large
 from thetarbm_cli.experiments.runs.images import RunData, load_data
-from thetarbm_cli.experiments.runs.orientations import OrientationCache
+from thetarbm_cli.experiments.runs.orientations import OrientationCache, perturbed_orientations
 from thetarbm_cli.experiments.runs.record import DataPart, EnvironmentPart, RunRecord
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, Overflow, RunSettings, run_id
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
-from thetarbm_cli.models import Model, build
-from thetarbm_cli.models.base import OrientedModel
+from thetarbm_cli.models import build
 from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
-from thetarbm_cli.models.seeds import AXES, generator_of
+from thetarbm_cli.models.seeds import AXES
 
 logger = logging.getLogger("thetarbm")
 
-# The position of a role is part of every stored result: append, never reorder.
-PERTURBED_ROLES = ("train", "test", "svm")
 SHARED = "trainings"
 # Of a record, those that are none of its measures.
 TRAINING_TIMES = ("train_seconds", "checkpoint_seconds")
@@ -152,50 +148,6 @@ def is_usable(store: RunStore, record: RunRecord) -> bool:
         logger.info("the weights of %s are missing here: training it again%s", record.run, stays)
         return False
     return True
-
-
-def perturb(
-    orientations: NDArray[np.int64],
-    n: int,
-    p: float,
-    rotations: int,
-    generator: np.random.Generator,
-    overflow: Overflow = "modulo",
-) -> NDArray[np.int64]:
-    """s ← s ± ε, ε ~ Binomial(n, p), the sign fair, for (N,) indices s.
-
-    By `overflow`, an index out of 0, …, S − 1 goes on at the other end (modulo S) or is the last one there.
-    """
-    errors = generator.binomial(n, p, size=len(orientations))
-    signs = 2 * generator.integers(0, 2, size=len(orientations)) - 1
-    moved = orientations + signs * errors
-    return moved % rotations if overflow == "modulo" else moved.clip(0, rotations - 1)
-
-
-def perturbed_orientations(
-    model: Model,
-    images: NDArray[np.float32],
-    settings: RunSettings,
-    seed: int,
-    role: str = "train",
-    cache: OrientationCache | None = None,
-) -> NDArray[np.int64] | None:
-    """Perturbed orientations for Table 3; None where a model estimates its own.
-
-    The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``. Each has a
-    draw of its own, unless the perturbation says that the SVM has the training's.
-    """
-    perturbation = settings.perturbation
-    if perturbation is None or not isinstance(model, OrientedModel):
-        return None
-    n, p = perturbation.n, perturbation.p
-    if role == "svm" and perturbation.draws == "one":
-        role = "train"
-    generator = generator_of(seed, "perturbation", n, round(1000 * p), PERTURBED_ROLES.index(role))
-    estimated = cache.found(model, images) if cache else None
-    if estimated is None:
-        estimated = model.orientation_estimator()(images)
-    return perturb(estimated, n, p, model.rotations, generator, perturbation.overflow)
 
 
 def training_part(settings: RunSettings) -> dict[str, Any]:
@@ -329,7 +281,7 @@ class Training:
         checkpointer.begun = record("failed", error="cut off")
         try:
             cache = OrientationCache(self.context.data_dir)
-            orientations = perturbed_orientations(model, images, settings, self.seed, cache=cache)
+            orientations = perturbed_orientations(model, images, settings, self.seed, "train", cache)
             model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
         except (InputError, StorageError):
             # What the user gave is wrong, or the disk is full: there is no run that could have failed.
