@@ -305,18 +305,16 @@ def suite_status(
     Parameters
     ----------
     check : callable
-        Called before the first cell that is not done.
+        Called if a cell is not done, before a model is asked about one.
     """
     wanted = [name for name in names if name != theory.NAME]
     cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
     table = []
     if suite.theory is not None and (not names or theory.NAME in names):
         table.append(_theory(recorded.context.store.folder.parent, suite.theory))
-    checked = False
+    if not all(recorded.is_done(cell, seeds) for cell in cells):
+        check()
     for cell in cells:
-        if not checked and not recorded.is_done(cell, seeds):
-            check()
-            checked = True
         labels = {f"{cell.name}@{cell.profile}"}
         # By itself: a run that a cell shares may lack what another one asks for.
         runs = [recorded.state(cell, seed, labels)[1:] for seed in range(seeds_of(cell, seeds))]
