@@ -17,7 +17,7 @@ from thetarbm_cli import documents
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.execution import theory
-from thetarbm_cli.experiments.runs.images import prepared_checksums
+from thetarbm_cli.experiments.runs.images import described_data
 from thetarbm_cli.experiments.runs.record import FORMAT, RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, DataSettings, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
@@ -122,7 +122,8 @@ class RecordedRuns:
     def checksums(self, data: DataSettings) -> dict[str, str] | None:
         """Checksums of images, where they are prepared."""
         if data not in self._checksums:
-            self._checksums[data] = prepared_checksums(self.context.data_dir, data)
+            described = described_data(self.context.data_dir, data)
+            self._checksums[data] = described.checksums if described else None
         return self._checksums[data]
 
     def fitting(self, cell: Cell, seed: int) -> list[RunRecord]:
