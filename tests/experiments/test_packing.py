@@ -13,7 +13,8 @@ import pytest
 from tests.experiments.runs import Command, run_of
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs import packing
-from thetarbm_cli.experiments.runs.packing import LEFT_OUT, pack_records, read_pack
+from thetarbm_cli.experiments.runs.packing import pack_records, read_pack
+from thetarbm_cli.experiments.runs.record import LEFT_OUT
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite_file import packed_identifiers
 

@@ -31,7 +31,7 @@ from thetarbm_cli.experiments.execution.job import (
     training_of,
 )
 from thetarbm_cli.experiments.execution.plan import PlannedRun
-from thetarbm_cli.experiments.runs.record import Measurement, RunRecord
+from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 
@@ -224,9 +224,8 @@ def _store(context: RunContext, text: str, weights: bytes | None, force: bool) -
         if weights is not None:
             storage.write_bytes(store.weights_path(record.run), weights)
             store.note_weights(kept or record, record.weights)
-            if kept is not None and record.metrics is not None:
-                seconds = record.timings.get("evaluate_seconds", 0.0)
-                store.add_measures(kept, Measurement(metrics=record.metrics, weights=record.weights, seconds=seconds))
+            if kept is not None and (measured := record.measurement()):
+                store.add_measures(kept, measured)
         store.remove_checkpoint(record.run)
 
 

@@ -27,12 +27,13 @@ from numpy.typing import NDArray
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.packing import Pack, StoredRun, find_packs, shipped_packs
+from thetarbm_cli.experiments.runs.packing import Pack, find_packs, shipped_packs
 from thetarbm_cli.experiments.runs.record import (
     FORMAT,
     LaterMeasures,
     Measurement,
     RunRecord,
+    StoredRun,
     Weights,
     WeightsNote,
     WeightsPart,
@@ -116,7 +117,8 @@ class RunStore:
         """
         if refuse_newer:
             documents.refuse_newer(self.record_path(run), FORMAT)
-        return self._whole(self.load_parts(run))
+        found = self.load_parts(run)
+        return None if found is None else found.whole()
 
     def require(self, run: str) -> RunRecord:
         """Load the record of a run as `load`; refuse one that cannot be used."""
@@ -164,15 +166,6 @@ class RunStore:
         """The pack that a run's record is read from; None if it has a file of its own, or there is none."""
         packs = [] if self.record_path(run).exists() else self._packs().get(run, [])
         return packs[0].path if packs else None
-
-    @staticmethod
-    def _whole(found: StoredRun | None) -> RunRecord | None:
-        """A record with all its numbers."""
-        if found is None:
-            return None
-        if not found.record.is_measured or not found.measurements:
-            return found.record
-        return found.record.model_copy(update={"metrics": found.metrics()})
 
     def _read(self, kind: type[Kind], path: Path, run: str) -> Kind | None:
         """Read a document of a run; None, with a warning, if it is damaged or another run's."""
@@ -285,11 +278,11 @@ class RunStore:
         """Every record that can be used, by its id; of all runs, or of these."""
         own, packs = set(self.own_identifiers()), self._packs()
         loaded = (
-            self._whole(self._load_own(run) if run in own else self._load_packed(run, packs[run]))
+            self._load_own(run) if run in own else self._load_packed(run, packs[run])
             for run in sorted({*own, *packs})
             if only is None or run in only
         )
-        return [record for record in loaded if record is not None]
+        return [found.whole() for found in loaded if found is not None]
 
     def find(self, name: str, *, unfinished: bool = False) -> str:
         """The run that a user means by an id, the beginning of one, or the path of its folder or of its record.
