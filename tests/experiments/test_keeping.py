@@ -138,6 +138,21 @@ def test_a_damaged_record_is_kept_when_it_is_made_again(small_data: Path, clone:
     assert (store.path(run) / "previous" / "run-1.json").read_bytes() == damaged
 
 
+def test_damaged_later_measures_are_kept_when_there_are_others(
+    thetarbm: Command, evaluated: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(evaluated, tmp_path / "results")
+    run, store = run_of(evaluated, "rbm"), RunStore(tmp_path / "results")
+    assert thetarbm("evaluate", run, "--offset", "5").code == 0
+    damaged = store.measures_path(run).read_bytes()[:-20]
+    store.measures_path(run).write_bytes(damaged)
+    assert thetarbm("evaluate", run, "--offset", "10").code == 0
+    assert (store.path(run) / "previous" / "measures-1.json").read_bytes() == damaged
+    assert [each.offset for each in store.load(run).metrics.gamma_offsets] == [10.0]
+    assert thetarbm("evaluate", run, "--offset", "5").code == 0
+    assert [path.name for path in (store.path(run) / "previous").iterdir()] == ["measures-1.json"]
+
+
 def test_a_worker_without_the_folder_adds_to_a_record_and_never_replaces_it(
     small_data: Path, evaluated: Path, clone: Path, tmp_path: Path
 ) -> None:

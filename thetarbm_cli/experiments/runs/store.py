@@ -186,21 +186,30 @@ class RunStore:
         before = parts.record if parts else None
         replaced = self.record_path(run).is_file() if before is None else before.is_measured and before != record
         if replaced:
-            folder = self.path(run) / "previous"
-            number = next(n for n in itertools.count(1) if not (folder / f"run-{n}.json").exists())
-            for path in (self.record_path(run), self.measures_path(run)):
-                if path.is_file():
-                    storage.write_bytes(folder / f"{path.stem}-{number}.json", path.read_bytes())
+            self._keep(self.record_path(run), self.measures_path(run))
         documents.write(self.record_path(run), record.document())
         if replaced:
             self.measures_path(run).unlink(missing_ok=True)
 
     def add_measures(self, record: RunRecord, measurement: Measurement) -> None:
         """Keep numbers beside a record that has its own; `load` gives both."""
-        documents.refuse_newer(self.measures_path(record.run), FORMAT)
+        path = self.measures_path(record.run)
+        documents.refuse_newer(path, FORMAT)
         later = self._later(record)
+        if not later.measurements:
+            # If there is a file, it is damaged or of another record.
+            self._keep(path)
         later.measurements.append(measurement)
-        documents.write(self.measures_path(record.run), later.model_dump(mode="json"))
+        documents.write(path, later.model_dump(mode="json"))
+
+    @staticmethod
+    def _keep(*paths: Path) -> None:
+        """Copy files of a run, which are about to be replaced, into its folder ``previous`` under a new number."""
+        folder = paths[0].parent / "previous"
+        number = next(n for n in itertools.count(1) if not any(folder.glob(f"*-{n}.json")))
+        for path in paths:
+            if path.is_file():
+                storage.write_bytes(folder / f"{path.stem}-{number}.json", path.read_bytes())
 
     def _later(self, record: RunRecord) -> LaterMeasures:
         """What was measured after a record had its own numbers."""
