@@ -30,7 +30,6 @@ from thetarbm_cli.experiments.runs.record import (
     RunRecord,
     joined,
 )
-from thetarbm_cli.experiments.runs.settings import SVMSettings
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, GammaScore, gamma_score
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
@@ -233,9 +232,9 @@ class Evaluation:
 
     def error(self, C: float, gamma: float) -> dict[str, Any]:
         """Error of the RBF-SVM on the test images."""
+        svm = self.svm
         images, truth = self.data.test()
         pairs = self.pairs(images, "test")
-        svm = self.svm
         with self.display(f"SVM, C = {C:g}, γ = {gamma:g}") as progress:
             progress(0, len(images))
             parts = ((svm.scaled(features), rows) for features, rows in pairs.parts(progress))
@@ -288,7 +287,8 @@ class Evaluation:
             f"measuring {self.record.run} with {units} features per image",
             "fewer hidden units or images need less",
         )
-        return FeatureSVM(pairs.features(), labels[pairs.rows], self.record.settings.svm, self.backend)
+        scaled = self.record.settings.svm.scaled
+        return FeatureSVM(pairs.features(), labels[pairs.rows], self.backend, scaled=scaled)
 
     def pairs(self, images: NDArray[np.float32], role: str) -> Pairs:
         """Images of the SVM with perturbed orientations where the scope says so, or with all that the model supposes.
@@ -352,17 +352,18 @@ class Pairs:
 
 
 class FeatureSVM:
-    """RBF-SVMs on features, scaled where the settings say so; the one with the settings' C and γ is fitted once."""
+    """RBF-SVMs on features, which may be scaled; each is fitted once."""
 
     def __init__(
-        self, features: NDArray[np.float32], labels: NDArray[np.int64], settings: SVMSettings, backend: Backend
+        self, features: NDArray[np.float32], labels: NDArray[np.int64], backend: Backend, *, scaled: bool
     ) -> None:
         # Who asks what is measured needs no scikit-learn.
         from sklearn.preprocessing import StandardScaler
 
-        self._scaler = StandardScaler().fit(features) if settings.scaled else None
+        self._scaler = StandardScaler().fit(features) if scaled else None
         self.features, self.labels = self.scaled(features), labels
-        self._settings, self._backend = settings, backend
+        self._backend = backend
+        self._fitted: dict[tuple[float, float], RBFClassifier] = {}
 
     def scaled(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Bring features to the scale that the SVM learns from."""
@@ -370,14 +371,9 @@ class FeatureSVM:
 
     def classifier(self, C: float, gamma: float) -> RBFClassifier:
         """Give the one with this C and γ."""
-        return self._usual if (C, gamma) == (self._settings.C, self._settings.gamma) else self._fit(C, gamma)
-
-    @cached_property
-    def _usual(self) -> RBFClassifier:
-        return self._fit(self._settings.C, self._settings.gamma)
-
-    def _fit(self, C: float, gamma: float) -> RBFClassifier:
-        return RBFClassifier(C, gamma, self._backend).fit(self.features, self.labels)
+        if (C, gamma) not in self._fitted:
+            self._fitted[C, gamma] = RBFClassifier(C, gamma, self._backend).fit(self.features, self.labels)
+        return self._fitted[C, gamma]
 
 
 class KeptFeatures:
