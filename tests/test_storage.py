@@ -31,7 +31,6 @@ with storage.{block}(Path({str(target)!r})) as temporary:
     time.sleep(60)
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     return process
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from thetarbm_cli.data.prepare import Prepared, prepare
-from thetarbm_cli.experiments.runs.training import perturb
+from thetarbm_cli.experiments.runs.orientations import perturb
 from thetarbm_cli.measures.gamma import gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier
 from thetarbm_cli.models import build

@@ -6,9 +6,12 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from tests.experiments.runs import context_of
+from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
 from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, CHANGED_DEFAULTS, run_id
 from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite.schema import Cell
 from thetarbm_cli.models import model_class
 
@@ -69,6 +72,12 @@ def write_suite(folder: Path, text: str = SMALL) -> Path:
     path = folder / "suite.yaml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def planned_runs(small_data: Path, folder: Path, text: str = SMALL, seeds: int = 1) -> list[PlannedRun]:
+    """The runs of a suite in a folder of its own, which has the results, too."""
+    cells = load_suite(write_suite(folder, text)).cells("tiny")
+    return make_plan(context_of(small_data, folder), cells, seeds=seeds, suite=SUITE)
 
 
 def record_for(cell: Cell, seed: int = 0, *, source: str = "generated", **numbers: float) -> RunRecord:

@@ -16,8 +16,9 @@ from tests.experiments.suites import metrics_of
 from thetarbm_cli.experiments.runs import evaluation as measuring
 from thetarbm_cli.experiments.runs.evaluation import Progress, draw_states, evaluate_run, summary
 from thetarbm_cli.experiments.runs.loading import load_checked, load_model
+from thetarbm_cli.experiments.runs.orientations import OrientationCache, perturbed_orientations
 from thetarbm_cli.experiments.runs.settings import resolve
-from thetarbm_cli.experiments.runs.training import perturbed_orientations, train_run
+from thetarbm_cli.experiments.runs.training import train_run
 from thetarbm_cli.imaging.rotation import rotation_matrix
 from thetarbm_cli.measures.invariance import goodfellow, zou
 from thetarbm_cli.models.rbm import RBM
@@ -122,7 +123,7 @@ def test_oriented_rbm_is_measured_both_ways(small_data: Path, evaluated: Path) -
 
 
 def test_scope_of_a_perturbation_says_whose_orientations_are_wrong(small_data: Path, tmp_path: Path) -> None:
-    context, parts = context_of(small_data, tmp_path), parts_of(small_data)
+    context, parts, cache = context_of(small_data, tmp_path), parts_of(small_data), OrientationCache(tmp_path)
     checksums, errors = set(), set()
     kinds = [({"scope": "rbm"}, ()), ({}, ("svm",)), ({"draws": "one"}, ("svm",)), ({"scope": "all"}, ("svm", "test"))]
     for kind, wrong in kinds:
@@ -131,7 +132,7 @@ def test_scope_of_a_perturbation_says_whose_orientations_are_wrong(small_data: P
         machine, features = load_model(context, record), {}
         for part, role in (("train", "svm"), ("test", "test")):
             images = parts[part][0]
-            given = perturbed_orientations(machine, images, settings, 0, role) if role in wrong else None
+            given = perturbed_orientations(machine, images, settings, 0, role, cache) if role in wrong else None
             features[part] = machine.transform(images, orientations=given)
         expected = svc_error(features["train"], parts["train"][1], features["test"], parts["test"][1])
         assert metrics_of(record)["svm"]["test_error_percent"] == pytest.approx(expected, abs=0.34)
@@ -203,7 +204,6 @@ def test_grid_search_chooses_on_the_validation_images_alone(
     watcher = Watcher()
     context = context_of(small_data, tmp_path / "results")
     record, _ = evaluate_run(context, run, measures=["error"], search=True, display=watcher)
-    assert record.metrics is not None
     assert "grid search on the validation images" in watcher.steps
     # One step for each pair of classes.
     assert (45, 45) in watcher.progress
@@ -251,7 +251,6 @@ def test_only_what_is_missing_is_measured(
     watcher = Watcher()
     record, cached = evaluate_run(context, run, offset=5.0, display=watcher)
     assert not cached
-    assert record.metrics is not None
     assert watcher.steps == ["γ on the train images, Δ = 5°", "γ on the test images, Δ = 5°"] * 2
     assert (300, 300) in watcher.progress
     # What was there is there still, and is what the tables take.
@@ -275,7 +274,6 @@ def test_further_offsets_are_measured_on_the_training_images(small_data: Path, e
     evaluate_run(context, run, more_offsets=(30.0, 0.0, 20.0))
     record, cached = evaluate_run(context, run, more_offsets=(10.0, 0.0))
     assert not cached
-    assert record.metrics is not None
     found = {each["offset"]: each for each in metrics_of(record)["gamma_offsets"]}
     assert list(found) == [0, 10, 30]
     machine, images = fitted(small_data, evaluated, "theta"), parts_of(small_data)["train"][0]

@@ -11,20 +11,14 @@ from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_limits
 
 from tests.experiments.runs import PATIENCE_SECONDS, call, context_of, finish, record_of, spawn
-from tests.experiments.suites import FAILING, SUITE, lasting, write_suite
+from tests.experiments.suites import FAILING, lasting, planned_runs, write_suite
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext, run_on_worker
-from thetarbm_cli.experiments.execution.job import Outcome
-from thetarbm_cli.experiments.execution.local import Executor, LocalExecutor
-from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
-
-
-def jobs_of(folder: Path, small_data: Path, results: Path, text: str | None = None, seeds: int = 1) -> list[PlannedRun]:
-    path = write_suite(folder, text) if text else write_suite(folder)
-    cells = load_suite(path).cells("tiny")
-    return make_plan(context_of(small_data, results), cells, seeds=seeds, suite=SUITE)
+from thetarbm_cli.experiments.execution.job import Executor, Outcome
+from thetarbm_cli.experiments.execution.local import LocalExecutor
+from thetarbm_cli.experiments.execution.plan import PlannedRun
+from thetarbm_cli.experiments.multiverse import multiverse_store
+from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 
 
 def do_all(executor: Executor, small_data: Path, results: Path, jobs: list[PlannedRun]) -> list[Outcome]:
@@ -49,7 +43,7 @@ def one_thread() -> Iterator[None]:
 def undisturbed(small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Records of the small suite, two seeds, made one after another in this process."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    outcomes = do_all(LocalExecutor(1), small_data, folder, jobs_of(folder, small_data, folder, seeds=2))
+    outcomes = do_all(LocalExecutor(1), small_data, folder, planned_runs(small_data, folder, seeds=2))
     assert [outcome.state for outcome in outcomes] == ["done"] * 8
     return records_in(folder)
 
@@ -65,7 +59,7 @@ def two_workers() -> Iterator[LocalCluster]:
 def test_a_failure_while_measuring_is_recorded_and_forgotten_when_it_is_over(
     tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (job, *_) = jobs_of(tmp_path, small_data, tmp_path, FAILING)
+    (job, *_) = planned_runs(small_data, tmp_path, FAILING)
     with monkeypatch.context() as patched:
         patched.setattr("thetarbm_cli.experiments.execution.job.evaluate_run", refuse)
         (outcome,) = do_all(LocalExecutor(1), small_data, tmp_path, [job])
@@ -134,7 +128,7 @@ def test_a_cluster_gives_the_records_of_this_process_though_a_worker_is_killed(
     undisturbed: dict[str, dict[str, Any]],
     two_workers: LocalCluster,
 ) -> None:
-    jobs = jobs_of(tmp_path, small_data, tmp_path, seeds=2)
+    jobs = planned_runs(small_data, tmp_path, seeds=2)
     executor = DaskExecutor(two_workers.scheduler_address, shared=shared)
     told, reported = [], set()
     with Client(two_workers) as client:
@@ -151,19 +145,25 @@ def test_a_cluster_gives_the_records_of_this_process_though_a_worker_is_killed(
     store = RunStore(tmp_path)
     for run in store.identifiers():
         record = store.load(run)
-        assert record is not None
         assert store.load_weights(record) is not None
     assert kill or [path for path in tmp_path.rglob("*") if path.name.startswith(".")] == []
 
 
 def test_a_local_cluster_is_started_where_no_address_is_given(tmp_path: Path, small_data: Path) -> None:
-    jobs = jobs_of(tmp_path, small_data, tmp_path, FAILING)
+    jobs = planned_runs(small_data, tmp_path, FAILING)
     outcomes = dict(DaskExecutor(workers=1)(context_of(small_data, tmp_path), jobs, True))
     assert [outcomes[job].state for job in jobs] == ["done", "failed", "done"]
 
 
 def test_a_worker_of_another_version_refuses(tmp_path: Path, small_data: Path) -> None:
-    (job, *_) = jobs_of(tmp_path, small_data, tmp_path, FAILING)
-    worker = WorkerContext(tmp_path, small_data, "numpy", None, version="0.0.1")
+    (job, *_) = planned_runs(small_data, tmp_path, FAILING)
+    worker = WorkerContext(context_of(small_data, tmp_path), token=None, version="0.0.1")
     with pytest.raises(ThetaRBMError, match=r"client 0\.0\.1"):
         run_on_worker(worker, job)
+
+
+def test_a_worker_that_sees_the_folder_works_in_the_store_of_the_client() -> None:
+    here = Path.cwd()
+    store = RunContext(Path("data"), multiverse_store(Path("results"))).absolute().store
+    assert store.folder == here / "results" / "multiverse" / "runs"
+    assert store.packed == here / "results" / "packed", "packed records are not made again"

@@ -10,17 +10,16 @@ import pytest
 from distributed import LocalCluster
 
 from tests.experiments.runs import Command, call, context_of, finish, record_of, spawn
-from tests.experiments.suites import write_suite
+from tests.experiments.suites import planned_runs, write_suite
 from thetarbm_cli.errors import InputError, ThetaRBMError, format_error
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.execution.dask import DaskExecutor, WorkerContext
-from thetarbm_cli.experiments.execution.job import Outcome, record_failure, run_job
-from thetarbm_cli.experiments.execution.local import LOST_PROCESS, LocalExecutor, LostProcessError
-from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
+from thetarbm_cli.experiments.execution.job import LOST_PROCESS, LostProcessError, Outcome, record_failure, run_job
+from thetarbm_cli.experiments.execution.local import LocalExecutor
+from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs import training as training_run
-from thetarbm_cli.experiments.runs.record import RunRecord, SuitePart
+from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.models.rbm import RBM
 
 # How a run ends depends on its momentum, see FAULTS.
@@ -112,18 +111,10 @@ def test_runs_that_are_killed_or_fail_are_recorded_and_others_go_on(
     assert {record["error"] for record in records_by_cell(results).values()} == {None}
 
 
-IDENTITY = SuitePart(file="suite.yaml", title="faults")
-
-
-def jobs_of(tmp_path: Path, small_data: Path) -> list[PlannedRun]:
-    cells = load_suite(write_suite(tmp_path, SUITE)).cells("tiny")
-    return make_plan(context_of(small_data, tmp_path), cells, seeds=1, suite=IDENTITY)
-
-
 def test_jobs_that_dask_gives_up_are_tried_again_alone(
     tmp_path: Path, small_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    killed, _, first, second = jobs_of(tmp_path, small_data)
+    killed, _, first, second = planned_runs(small_data, tmp_path, SUITE)
     given: list[list[PlannedRun]] = []
 
     def cluster_of_one_worker(
@@ -134,10 +125,9 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
             yield job, LostProcessError() if killed in jobs else Outcome("done", "run", None, 1.0)
 
     monkeypatch.setattr(dask_module, "_outcomes", cluster_of_one_worker)
-    worker = WorkerContext(tmp_path, small_data, "numpy", None)
-    outcomes = list(
-        dask_module._finish_runs(None, context_of(small_data, tmp_path), worker, [first, killed, second], True)
-    )
+    context = context_of(small_data, tmp_path)
+    worker = WorkerContext(context, token=None)
+    outcomes = list(dask_module._finish_runs(None, context, worker, [first, killed, second], True))
     assert given == [[first, killed, second], [first], [killed], [second]]
     assert [outcome.error for _, outcome in outcomes] == [None, LOST_PROCESS, None]
     assert records_by_cell(tmp_path)["killed"]["error"] == LOST_PROCESS
@@ -147,7 +137,7 @@ def test_jobs_that_dask_gives_up_are_tried_again_alone(
 def test_a_run_whose_cluster_workers_die_is_recorded_and_others_go_on(
     tmp_path: Path, small_data: Path, faults: None
 ) -> None:
-    killed, _, _, good = jobs_of(tmp_path, small_data)
+    killed, _, _, good = planned_runs(small_data, tmp_path, SUITE)
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         LocalCluster(
@@ -188,7 +178,7 @@ def test_a_run_knows_what_it_is_for_before_it_is_measured_and_when_it_is_trained
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    *_, good = jobs_of(tmp_path, small_data)
+    *_, good = planned_runs(small_data, tmp_path, SUITE)
     context = context_of(small_data, tmp_path)
     monkeypatch.setattr("thetarbm_cli.experiments.execution.job.evaluate_run", killed)
     with pytest.raises(KeyboardInterrupt):
@@ -203,9 +193,8 @@ def test_a_run_knows_what_it_is_for_before_it_is_measured_and_when_it_is_trained
 def test_what_another_process_works_on_is_left_to_it_and_a_run_without_data_has_no_name(
     tmp_path: Path, small_data: Path
 ) -> None:
-    killed, *_ = jobs_of(tmp_path, small_data)
+    killed, *_ = planned_runs(small_data, tmp_path, SUITE)
     context = context_of(small_data, tmp_path)
-    assert killed.run is not None
     with context.store.locked(killed.run):
         assert record_failure(context, killed, "lost") == killed.run
     assert record_failure(context_of(tmp_path / "empty", tmp_path), killed, "lost") is None
@@ -219,7 +208,7 @@ def test_wrong_input_is_told_but_no_failed_run(
         raise InputError("no such device")
 
     monkeypatch.setattr(RBM, "fit", wrong)
-    *_, good = jobs_of(tmp_path, small_data)
+    *_, good = planned_runs(small_data, tmp_path, SUITE)
     ((_, outcome),) = LocalExecutor(1)(context_of(small_data, tmp_path), [good], True)
     assert (outcome.state, outcome.error) == ("failed", "no such device")
     assert RunStore(tmp_path).identifiers() == []
@@ -233,7 +222,7 @@ def test_a_failure_that_cannot_be_recorded_is_still_told(
 
     monkeypatch.setattr(RBM, "fit", refuse)
     monkeypatch.setattr(RunStore, "save", full)
-    *_, good = jobs_of(tmp_path, small_data)
+    *_, good = planned_runs(small_data, tmp_path, SUITE)
     ((_, outcome),) = LocalExecutor(1)(context_of(small_data, tmp_path), [good], True)
     assert (outcome.state, outcome.run, outcome.error) == ("failed", None, "no space left")
     assert "a failed run of good@tiny cannot be recorded: no space left" in caplog.text

@@ -16,7 +16,6 @@ LONG = ("train", "--model", "theta", "--profile", "tiny", "--epochs", "30", "--h
 
 def end_after(process: subprocess.Popen[str], epoch: int, number: signal.Signals) -> str:
     """Send a signal once an epoch is shown; what stderr has said until the process ended."""
-    assert process.stderr is not None
     said = ""
     for line in process.stderr:
         said += line

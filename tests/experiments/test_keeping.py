@@ -63,7 +63,6 @@ def test_other_weights_are_accepted_with_a_note_of_where_they_were_made(
     assert thetarbm("train", "--model", "theta", *TINY, "--json").json["cached"] is True
     assert records(clone) == before
     record = store.load(run)
-    assert record is not None
     weights = store.load_weights(record)
     assert weights.made_here.environment.model_dump()["backend"] == select_backend().name
     assert thetarbm("show", run, "--json").json["weights"] == "there"
@@ -81,7 +80,7 @@ def test_whoever_measures_with_other_weights_is_told_and_the_numbers_say_so(thet
     assert thetarbm("evaluate", run).err == ""
     assert "made here" in thetarbm("evaluate", run, "--offset", "5").err
     assert records(clone) == before
-    (later,) = store._later(store.load(run)).measurements  # type: ignore[arg-type]
+    (later,) = store._later(store.load(run)).measurements
     assert later.weights.sha256 != "0" * 64
     assert list(later.metrics.model_dump()) == ["gamma_offsets"]
     # Measured again by force, the record itself says that its numbers come from other weights.
@@ -137,6 +136,21 @@ def test_a_damaged_record_is_kept_when_it_is_made_again(small_data: Path, clone:
     store.record_path(run).write_bytes(damaged)
     train(small_data, clone, "rbm")
     assert (store.path(run) / "previous" / "run-1.json").read_bytes() == damaged
+
+
+def test_damaged_later_measures_are_kept_when_there_are_others(
+    thetarbm: Command, evaluated: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(evaluated, tmp_path / "results")
+    run, store = run_of(evaluated, "rbm"), RunStore(tmp_path / "results")
+    assert thetarbm("evaluate", run, "--offset", "5").code == 0
+    damaged = store.measures_path(run).read_bytes()[:-20]
+    store.measures_path(run).write_bytes(damaged)
+    assert thetarbm("evaluate", run, "--offset", "10").code == 0
+    assert (store.path(run) / "previous" / "measures-1.json").read_bytes() == damaged
+    assert [each.offset for each in store.load(run).metrics.gamma_offsets] == [10.0]
+    assert thetarbm("evaluate", run, "--offset", "5").code == 0
+    assert [path.name for path in (store.path(run) / "previous").iterdir()] == ["measures-1.json"]
 
 
 def test_a_worker_without_the_folder_adds_to_a_record_and_never_replaces_it(
@@ -224,7 +238,6 @@ def test_a_run_on_cupy_has_an_id_of_its_own(
 
 def test_who_has_no_device_is_told_the_backend_of_a_run_on_cupy(evaluated: Path) -> None:
     record = RunStore(evaluated).load(run_of(evaluated, "rbm"))
-    assert record is not None
     elsewhere = record.model_copy(update={"environment": record.environment.model_copy(update={"backend": "cupy"})})
     other = {"numpy": elsewhere, "cupy": record}[select_backend().name]
     assert retrain_command(other).startswith(f"thetarbm --backend {other.backend} train --model rbm")

@@ -239,6 +239,5 @@ def test_a_universe_is_printed_with_the_commands_that_train_it(small_data: Path,
     readings = Readings(load_suite(Path(words[2])), profile="tiny")
     trained = call(small_data, tmp_path, *shlex.split(shown[-1])[5:], "--json").json["run"]
     record = RunStore(tmp_path).load(trained)
-    assert record is not None
     assert record.settings == readings.cells(readings.find("gradient=central"))[-1].settings()
     call(small_data, tmp_path, *words, "s0").assert_refused("no universe 's0'")

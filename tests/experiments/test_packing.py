@@ -13,7 +13,8 @@ import pytest
 from tests.experiments.runs import Command, run_of
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs import packing
-from thetarbm_cli.experiments.runs.packing import LEFT_OUT, pack_records, read_pack
+from thetarbm_cli.experiments.runs.packing import pack_records, read_pack
+from thetarbm_cli.experiments.runs.record import LEFT_OUT
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite_file import packed_identifiers
 
@@ -59,9 +60,6 @@ def test_slim_leaves_out_lists_and_no_number(folders: RunStore, tmp_path: Path) 
     pack_records(folders, tmp_path / "slim" / "packed" / "a.records.xz", folders.identifiers())
     for record in RunStore(tmp_path / "slim").load_all():
         whole = folders.load(record.run)
-        assert record.metrics is not None
-        assert whole is not None
-        assert whole.metrics is not None
         assert list(record.metrics.numbers()) == list(whole.metrics.numbers())
         assert not names_in(record.document()) & set(LEFT_OUT)
         assert record.model_copy(update={"metrics": None}) == whole.model_copy(update={"metrics": None})
@@ -71,7 +69,6 @@ def test_a_folder_hides_the_packed_record_and_whole_records_hide_slim_ones(folde
     run = run_of(packed.folder.parent, "theta")
     pack_records(folders, packed.packed / "a-slim.records.xz", [run])
     record = packed.load(run)
-    assert record is not None
     assert "per_unit" in names_in(record.document())
     packed.save(record.model_copy(update={"seed": 7}))
     assert [each.seed for each in packed.load_all() if each.run == run] == [7]
@@ -138,8 +135,6 @@ def test_later_measures_and_weights_of_a_packed_run(thetarbm: Command, packed: R
     assert thetarbm("evaluate", run, "--offset", "10").code == 0
     assert not (results / "runs" / run / "run.json").exists()
     found = packed.load(run)
-    assert found is not None
-    assert found.metrics is not None
     assert found.metrics.score(10.0, "train") is not None
     shown = thetarbm("show", run, "--json").json
     assert shown["path"].endswith("all.records.xz")
@@ -151,8 +146,6 @@ def test_later_measures_and_weights_of_a_packed_run(thetarbm: Command, packed: R
     pack_records(packed, results / "packed" / "all.records.xz", packed.identifiers())
     shutil.rmtree(packed.folder)
     record = packed.load(run)
-    assert record is not None
-    assert record.metrics is not None
     assert record.metrics.score(10.0, "train") is not None
 
 
@@ -206,7 +199,6 @@ def test_records_of_the_package_are_below_the_users_own(
     assert not elsewhere.exists()
     own = RunStore(elsewhere)
     record = own.load(theta)
-    assert record is not None
     own.save(record.model_copy(update={"seed": 7}))
     assert [each.seed for each in own.load_all() if each.run == theta] == [7]
     # A pack of the same name is the same pack: it is read once.

@@ -6,7 +6,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thetarbm_cli.experiments.runs.training import perturb
+from thetarbm_cli.experiments.runs.orientations import perturb
 
 COUNT, SEEDS = 40_000, 60
 

@@ -23,7 +23,7 @@ def cells(tmp_path: Path) -> list[Cell]:
 
 
 def plan(tmp_path: Path, cells: list[Cell], data_dir: Path | None = None, **options: object) -> list[PlannedRun]:
-    return make_plan(context_of(data_dir or tmp_path / "nowhere", tmp_path), cells, **options)  # type: ignore[arg-type]
+    return make_plan(context_of(data_dir or tmp_path / "nowhere", tmp_path), cells, **options)
 
 
 def named(runs: list[PlannedRun], cell: str) -> PlannedRun:
@@ -119,7 +119,6 @@ def test_other_data_is_stale_where_the_data_is_known(tmp_path: Path, cells: list
 
 def test_running_and_cut_off_runs_are_recognised(tmp_path: Path, cells: list[Cell], small_data: Path) -> None:
     checksum = prepared_checksum(small_data, "mnist-rot", "generated")
-    assert checksum is not None
     store = RunStore(tmp_path)
     names = [run_id(cell.settings(), {"train": checksum, "test": checksum}, 0) for cell in cells[2:4]]
     storage.write_text(store.checkpoint_path(names[1]), "")

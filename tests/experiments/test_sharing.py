@@ -235,7 +235,7 @@ def test_the_sets_that_were_not_used_for_longest_go(data: Path, monkeypatch: pyt
 
 def test_the_longest_runs_come_first_and_those_of_one_training_together() -> None:
     def planned(settings: RunSettings, seed: int, *measures: str) -> PlannedRun:
-        return PlannedRun(settings, seed, "paper", ("cell",), measures, (), None, "missing", "")
+        return PlannedRun(settings, seed, ("cell",), (), measures, (), None, "missing", "")
 
     cells = load_suite(None).cells("paper")
     runs = [planned(cell.settings(), seed, "error", "gamma") for cell in cells for seed in (0, 1)]

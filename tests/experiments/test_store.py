@@ -38,7 +38,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def test_record_survives_saving(store: RunStore, theta: str) -> None:
     before = store.path(theta).joinpath("run.json").read_bytes()
     record = store.load(theta)
-    assert record is not None
     store.save(record)
     assert store.path(theta).joinpath("run.json").read_bytes() == before
 

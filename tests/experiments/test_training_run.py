@@ -14,6 +14,7 @@ from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.experiments.runs import environment
 from thetarbm_cli.experiments.runs import training as training_run
+from thetarbm_cli.experiments.runs.orientations import OrientationCache, perturbed_orientations
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, resolve
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.runs.training import train_run
@@ -200,8 +201,7 @@ def test_perturbed_training_sees_perturbed_orientations(small_data: Path, traine
     images, _ = training_run.load_data(small_data, settings.data).train()
     model = build("theta", settings.complete_parameters, seed=0, backend="auto")
     assert isinstance(model, OrientedModel)
-    perturbed = training_run.perturbed_orientations(model, images, settings, 0)
-    assert perturbed is not None
+    perturbed = perturbed_orientations(model, images, settings, 0, "train", OrientationCache(tmp_path))
     clean = model.orientation_estimator()(images)
     steps = np.abs((perturbed - clean + 4) % 9 - 4)
     # ε = 0 with probability .6⁴ = .13, so most orientations are off.
@@ -211,13 +211,14 @@ def test_perturbed_training_sees_perturbed_orientations(small_data: Path, traine
     assert record.weights_sha256 != record_of(trained, run_of(trained, "theta"))["weights_sha256"]
 
 
-def test_each_role_and_seed_errs_on_its_own(small_data: Path) -> None:
+def test_each_role_and_seed_errs_on_its_own(small_data: Path, tmp_path: Path) -> None:
     settings = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "scope": "all"})
     images, _ = training_run.load_data(small_data, settings.data).train()
     model = build("theta", settings.complete_parameters)
+    cache = OrientationCache(tmp_path)
     kinds = [(0, "train"), (0, "svm"), (0, "test"), (1, "train")]
-    draws = [training_run.perturbed_orientations(model, images, settings, seed, role) for seed, role in kinds]
+    draws = [perturbed_orientations(model, images, settings, seed, role, cache) for seed, role in kinds]
     assert len({draw.tobytes() for draw in draws}) == 4
     one = resolve("theta", profile="tiny", perturbation={"n": 4, "p": 0.4, "draws": "one"})
-    shared = training_run.perturbed_orientations(model, images, one, 0, "svm")
+    shared = perturbed_orientations(model, images, one, 0, "svm", cache)
     np.testing.assert_array_equal(shared, draws[0])

@@ -18,6 +18,8 @@ from tests.experiments.runs import record_of
 from tests.experiments.suites import lasting
 
 HOOKS = Path(__file__).with_name("hooks")
+# The package of this checkout, wherever another one may be installed.
+CHECKOUT = Path(__file__).parents[2]
 
 SUITE = """\
 format: 1
@@ -91,7 +93,7 @@ class Stage:
         faults |= {"FAULT_KILL_AT": str(kill_at), "FAULT_NETWORK": str(int(network))}
         return subprocess.Popen(
             [sys.executable, *arguments],
-            env={**kept, **faults, "PYTHONPATH": str(HOOKS), "PYTHONIOENCODING": "utf-8"},
+            env={**kept, **faults, "PYTHONPATH": f"{HOOKS}{os.pathsep}{CHECKOUT}", "PYTHONIOENCODING": "utf-8"},
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.experiments.runs import call, finish
-from tests.faults.scenes import SUITE, TINY, Stage
+from tests.faults.scenes import CHECKOUT, SUITE, TINY, Stage
 from thetarbm_cli.experiments.execution import dask as dask_module
 from thetarbm_cli.experiments.runs.store import RunStore
 
@@ -56,7 +57,7 @@ class Parts:
         hooks.mkdir()
         (hooks / "sitecustomize.py").write_text(first)
         with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("PYTHONPATH", str(hooks))
+            patched.setenv("PYTHONPATH", f"{hooks}{os.pathsep}{CHECKOUT}")
             process = subprocess.Popen(
                 [sys.executable, "-m", "dask", *arguments, "--no-dashboard"],
                 cwd=self.folder,
@@ -64,7 +65,6 @@ class Parts:
                 encoding="utf-8",
             )
         self.processes.append(process)
-        assert process.stderr is not None
         for line in process.stderr:
             found = re.search(until, line)
             if found:

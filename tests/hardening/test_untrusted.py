@@ -67,7 +67,6 @@ def test_record_with_other_settings_than_its_id_says_is_not_measured(
 ) -> None:
     run = run_of(trained, "theta")
     record = RunStore(trained).load(run)
-    assert record is not None
     for changes in (
         {"seed": 7},
         {"settings": record.settings.model_copy(update={"parameters": {"hidden": 40, "epochs": 99}})},

@@ -23,8 +23,7 @@ from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError, ThetaRBMError
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.execution.job import Outcome
-    from thetarbm_cli.experiments.execution.local import Executor
+    from thetarbm_cli.experiments.execution.job import Executor, Outcome
     from thetarbm_cli.experiments.execution.plan import PlannedRun
     from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.outputs import Run, SuiteRun

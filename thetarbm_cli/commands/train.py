@@ -86,7 +86,7 @@ def command(
     with session.progress(model):
         # The libraries take a second.
         from thetarbm_cli.experiments.runs.settings import by_section, parse_assignments, resolve
-        from thetarbm_cli.experiments.runs.training import refuse_missing_images, train_run
+        from thetarbm_cli.experiments.runs.training import train_run
 
     assigned = parse_assignments(assignments)
     data = {"data.train_on": train_on, "data.source": source}
@@ -103,9 +103,16 @@ def command(
     started = time.perf_counter()
     context = session.run_context()
     with TrainingDisplay(session.quiet, model) as display:
-        # A profile takes as many images as there are; who names a number wants that number.
-        refuse_missing_images(context, resolved, seed, by_section(assigned).get("data", ()), display.preparing)
-        trained = train_run(context, resolved, seed, force=force, on_epoch=display.epoch, on_data=display.preparing)
+        trained = train_run(
+            context,
+            resolved,
+            seed,
+            force=force,
+            # A profile takes as many images as there are; who names a number wants that number.
+            exact=by_section(assigned).get("data", ()),
+            on_epoch=display.epoch,
+            on_data=display.preparing,
+        )
     elapsed = time.perf_counter() - started
     output = _output(context.store, trained)
     if not session.print_json(output):

@@ -12,33 +12,47 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError
-from thetarbm_cli.experiments.execution.job import Outcome, Report, longest_first, run_job, training_of
-from thetarbm_cli.experiments.execution.local import LostProcessError, RunReport, failed, nobody_asks, seldom
+from thetarbm_cli.experiments.execution.job import (
+    LostProcessError,
+    Outcome,
+    Report,
+    RunReport,
+    failed,
+    longest_first,
+    run_job,
+    seldom,
+    tell_nobody,
+    training_of,
+)
 from thetarbm_cli.experiments.execution.plan import PlannedRun
-from thetarbm_cli.experiments.runs.record import Measurement, RunRecord
+from thetarbm_cli.experiments.runs.record import RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
+
+# So long a scheduler may take to answer.
+PATIENCE_SECONDS = 20
+
+logger = logging.getLogger("thetarbm")
 
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """Tell a worker the client's folders, backend and version.
+    """Tell a worker where and with what the client makes runs, and its version.
 
     Attributes
     ----------
+    client : the client's folders and backend, whose paths are absolute
     token : a file in the results folder; who sees it sees the folder. None if records are to be handed back
     topic : of the events by which workers say how far they are
     """
 
-    results: Path
-    data_dir: Path
-    backend_name: str
+    client: RunContext
     token: Path | None
     topic: str = ""
     version: str = __version__
@@ -63,10 +77,10 @@ def run_on_worker(worker: WorkerContext, planned: PlannedRun) -> WorkerResult:
         )
     report = _reporter(worker.topic, planned)
     if worker.token is not None and worker.token.is_file():
-        context = RunContext(worker.data_dir, RunStore(worker.results), worker.backend_name)
-        return WorkerResult(run_job(context, planned, report))
+        return WorkerResult(run_job(worker.client, planned, report))
     with tempfile.TemporaryDirectory(prefix="thetarbm-") as folder:
-        context = RunContext(_own_data_dir(worker), RunStore(Path(folder), shipped=False), worker.backend_name)
+        own_store = RunStore(Path(folder), shipped=False)
+        context = replace(worker.client, data_dir=_own_data_dir(worker.client.data_dir), store=own_store)
         outcome = run_job(context, planned, report)
         names = context.store.identifiers()
         if not names:
@@ -74,7 +88,7 @@ def run_on_worker(worker: WorkerContext, planned: PlannedRun) -> WorkerResult:
         weights = context.store.weights_path(names[0])
         return WorkerResult(
             outcome,
-            (context.store.path(names[0]) / "run.json").read_text(encoding="utf-8"),
+            context.store.record_path(names[0]).read_text(encoding="utf-8"),
             weights.read_bytes() if weights.is_file() else None,
         )
 
@@ -92,19 +106,14 @@ def _reporter(topic: str, planned: PlannedRun) -> Report:
     return seldom(send)
 
 
-def _own_data_dir(worker: WorkerContext) -> Path:
+def _own_data_dir(clients: Path) -> Path:
     """The client's data folder if it is here too, else this machine's own."""
     import platformdirs
 
     given = os.environ.get("THETARBM_DATA_DIR")
     if given:
         return Path(given)
-    return worker.data_dir if worker.data_dir.is_dir() else platformdirs.user_cache_path("thetarbm")
-
-
-PATIENCE_SECONDS = 20
-
-logger = logging.getLogger("thetarbm")
+    return clients if clients.is_dir() else platformdirs.user_cache_path("thetarbm")
 
 
 @dataclass(frozen=True)
@@ -123,7 +132,7 @@ class DaskExecutor:
     shared: bool = True
 
     def __call__(
-        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = nobody_asks
+        self, context: RunContext, runs: Sequence[PlannedRun], keep_going: bool, on_report: RunReport = tell_nobody
     ) -> Iterator[tuple[PlannedRun, Outcome]]:
         """Yield each run with its outcome."""
         if not runs:
@@ -136,9 +145,7 @@ class DaskExecutor:
         ):
             _check_versions(client)
             client.subscribe_topic(topic, lambda event: on_report(by_name[event[1][0]], *event[1][1:]))
-            worker = WorkerContext(
-                context.store.folder.parent.absolute(), context.data_dir.absolute(), context.backend_name, token, topic
-            )
+            worker = WorkerContext(context.absolute(), token, topic)
             ordered = longest_first(runs)
             first = {training_of(run): run for run in reversed(ordered)}
             # All are given to the cluster at once: those that wait for the training of another come last.
@@ -217,9 +224,8 @@ def _store(context: RunContext, text: str, weights: bytes | None, force: bool) -
         if weights is not None:
             storage.write_bytes(store.weights_path(record.run), weights)
             store.note_weights(kept or record, record.weights)
-            if kept is not None and record.metrics is not None:
-                seconds = record.timings.get("evaluate_seconds", 0.0)
-                store.add_measures(kept, Measurement(metrics=record.metrics, weights=record.weights, seconds=seconds))
+            if kept is not None and (measured := record.measurement()):
+                store.add_measures(kept, measured)
         store.remove_checkpoint(record.run)
 
 

@@ -1,4 +1,4 @@
-"""Make one planned run: train and measure it, whatever happens told as an outcome."""
+"""Make one planned run: train and measure it, whatever happens told as an outcome; and what all executors share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from thetarbm_cli.experiments.execution.plan import PlannedRun
 from thetarbm_cli.experiments.runs.environment import describe_environment
 from thetarbm_cli.experiments.runs.evaluation import evaluate_run
 from thetarbm_cli.experiments.runs.images import described_data
-from thetarbm_cli.experiments.runs.record import DataPart, MetricsPart, RunRecord
+from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.runs.training import describe_run, train_run, training_part
@@ -27,15 +27,34 @@ from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, PREPARING, TRAINING
 USUAL_TRAIN, USUAL_TEST = 10_000, 50_000
 # Of the SVM's fit and predictions, per image.
 SVM_COST = 15
+# Seconds between two reports of a run on the same step.
+REPORT_SECONDS = 0.2
+LOST_PROCESS = "its process ended without a word, as when memory runs out; fewer jobs at once need less"
 
 logger = logging.getLogger("thetarbm")
 
 # Told how far a run is: the step, and how much of it is done of how much.
 Report = Callable[[str, int, int], None]
+# Told which run is how far.
+RunReport = Callable[[PlannedRun, str, int, int], None]
 
 
-def tell_nobody(step: str, done: int, total: int) -> None:
+def tell_nobody(*words: object) -> None:
     """Report nothing."""
+
+
+def seldom(send: Report) -> Report:
+    """Send the first report of each step, and of the others only as many as can be seen."""
+    last: tuple[str, float] = ("", 0.0)
+
+    def send_some(step: str, done: int, total: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if step != last[0] or now - last[1] >= REPORT_SECONDS or done == total:
+            last = (step, now)
+            send(step, done, total)
+
+    return send_some
 
 
 def training_of(run: PlannedRun) -> str:
@@ -70,6 +89,13 @@ def cost(run: PlannedRun) -> float:
     return float(hidden * rotations * learned + features * (rotations * copies + SVM_COST * (train + test)))
 
 
+class LostProcessError(ThetaRBMError):
+    """The process of a run died (it crashed, or was killed) before it gave an outcome."""
+
+    def __init__(self) -> None:
+        super().__init__(LOST_PROCESS)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended; the traceback is of an error that is not one of ours, for --debug."""
@@ -81,6 +107,10 @@ class Outcome:
     test_error_percent: float | None = None
     gamma_test: float | None = None
     traceback: str | None = None
+
+
+# Makes runs somewhere: context, runs, whether others are started after one has failed, and who is told how far each is.
+Executor = Callable[[RunContext, Sequence[PlannedRun], bool, RunReport], Iterator[tuple[PlannedRun, Outcome]]]
 
 
 def run_job(context: RunContext, planned: PlannedRun, report: Report = tell_nobody) -> Outcome:
@@ -127,8 +157,15 @@ def run_job(context: RunContext, planned: PlannedRun, report: Report = tell_nobo
             metrics.value(GAMMA_TEST),
         )
     # Out here the error is gone, and with it the arrays that it held: if memory ran out, there is some again.
-    failed = record_failure(context, planned, message, kind)
-    return Outcome("failed", failed, message, time.perf_counter() - started, traceback=trace)
+    name = record_failure(context, planned, message, kind)
+    return Outcome("failed", name, message, time.perf_counter() - started, traceback=trace)
+
+
+def failed(context: RunContext, planned: PlannedRun, error: BaseException) -> Outcome:
+    """The outcome of a run that ended with an exception instead of one; it is recorded from here."""
+    message = format_error(error)
+    run = record_failure(context, planned, message, type(error))
+    return Outcome("failed", run, message, 0.0)
 
 
 def record_failure(
@@ -145,31 +182,29 @@ def record_failure(
         data = described_data(context.data_dir, planned.settings.data)
         if data is None:
             return None
-        run = run_id(planned.settings, data.checksums, planned.seed, select_backend(context.backend_name).name)
+        backend = select_backend(context.backend_name)
+        run = run_id(planned.settings, data.checksums, planned.seed, backend.name)
         # Another process may have taken up what a dead one left, and will say itself how it ends.
         if not context.store.is_held(run):
             if context.store.load(run) is None:
                 if issubclass(kind, InputError):
                     return run
-                context.store.save(_record_of_failure(context, planned, run, data))
+                # It could not write its own: its process was lost, or it failed before it trained.
+                record = RunRecord(
+                    algorithm=ALGORITHM,
+                    state="failed",
+                    **describe_run(run, planned.settings, planned.seed, data),
+                    environment=describe_environment(backend),
+                    history=[],
+                    timings={},
+                    peak_memory_megabytes=0.0,
+                )
+                context.store.save(record)
             _note(context, run, planned, error)
     except Exception as problem:  # noqa: BLE001  that it cannot be recorded must not hide the failure itself
         logger.warning("a failed run of %s cannot be recorded: %s", planned.labels[0], format_error(problem))
         return None
     return run
-
-
-def _record_of_failure(context: RunContext, planned: PlannedRun, run: str, data: DataPart) -> RunRecord:
-    """The record of a run that could not write its own: its process was lost, or it failed before it trained."""
-    return RunRecord(
-        algorithm=ALGORITHM,
-        state="failed",
-        **describe_run(run, planned.settings, planned.seed, data),
-        environment=describe_environment(select_backend(context.backend_name)),
-        history=[],
-        timings={},
-        peak_memory_megabytes=0.0,
-    )
 
 
 def _note(context: RunContext, run: str, planned: PlannedRun, error: str | None) -> None:

@@ -17,7 +17,7 @@ from thetarbm_cli import documents
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.experiments.execution import theory
-from thetarbm_cli.experiments.runs.images import prepared_checksums
+from thetarbm_cli.experiments.runs.images import described_data
 from thetarbm_cli.experiments.runs.record import FORMAT, RunRecord, SuitePart
 from thetarbm_cli.experiments.runs.settings import ALGORITHM, MOST_SEEDS, DataSettings, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext
@@ -38,6 +38,7 @@ class PlannedRun:
 
     Attributes
     ----------
+    labels : what the record says it was made for: ``theta/sparsity=0.3@paper``
     run : id, as far as it is known: data that is not prepared yet has no checksum
     measures : what its cells want: error, gamma, …
     offsets : further Δ for which a cell wants γ
@@ -47,8 +48,8 @@ class PlannedRun:
 
     settings: RunSettings
     seed: int
-    profile: str
     cells: tuple[str, ...]
+    labels: tuple[str, ...]
     measures: tuple[str, ...]
     offsets: tuple[float, ...]
     run: str | None
@@ -66,11 +67,6 @@ class PlannedRun:
     def experiment(self) -> str:
         """Name of the first experiment that asks for it."""
         return self.cells[0].partition("/")[0]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """What the record says it was made for: ``theta/sparsity=0.3@paper``."""
-        return tuple(f"{cell}@{self.profile}" for cell in self.cells)
 
 
 def choose_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
@@ -126,7 +122,8 @@ class RecordedRuns:
     def checksums(self, data: DataSettings) -> dict[str, str] | None:
         """Checksums of images, where they are prepared."""
         if data not in self._checksums:
-            self._checksums[data] = prepared_checksums(self.context.data_dir, data)
+            described = described_data(self.context.data_dir, data)
+            self._checksums[data] = described.checksums if described else None
         return self._checksums[data]
 
     def fitting(self, cell: Cell, seed: int) -> list[RunRecord]:
@@ -217,37 +214,28 @@ def make_plan(
     only_seed : this seed, instead of all from 0
     suite : the suite that the cells are of; None for runs by hand
     """
-    plan: dict[tuple[str, int], PlannedRun] = {}
+    groups: dict[tuple[str, int], tuple[RunSettings, list[Cell]]] = {}
     for cell in cells:
         settings = cell.settings()
-        force = any(_is_named(cell, name) for name in forced)
         for seed in range(seeds_of(cell, seeds)) if only_seed is None else [only_seed]:
-            key = (settings.model_dump_json(), seed)
-            shared = plan.get(key)
-            planned = PlannedRun(
-                settings=settings,
-                seed=seed,
-                profile=cell.profile,
-                cells=(*(shared.cells if shared else ()), cell.name),
-                measures=tuple(dict.fromkeys((*(shared.measures if shared else ()), *cell.measures))),
-                offsets=tuple(sorted({*cell.offsets, *(shared.offsets if shared else ())})),
-                run=None,
-                state="missing",
-                reason="",
-                forced=force or (shared is not None and shared.forced),
-                suite=suite,
-            )
-            plan[key] = planned
-    recorded, by_name, found = RecordedRuns(context), {cell.name: cell for cell in cells}, []
-    for run in plan.values():
-        cell = replace(by_name[run.cells[0]], measures=run.measures, offsets=run.offsets)
-        name, state, reason = recorded.state(cell, run.seed, run.labels)
-        if run.forced and state != "running":
+            groups.setdefault((settings.model_dump_json(), seed), (settings, []))[1].append(cell)
+    recorded, plan = RecordedRuns(context), []
+    for (_, seed), (settings, sharing) in groups.items():
+        measures = tuple(dict.fromkeys(measure for cell in sharing for measure in cell.measures))
+        offsets = tuple(sorted({offset for cell in sharing for offset in cell.offsets}))
+        labels = tuple(f"{cell.name}@{cell.profile}" for cell in sharing)
+        run, state, reason = recorded.state(replace(sharing[0], measures=measures, offsets=offsets), seed, labels)
+        is_forced = any(_is_named(cell, name) for cell in sharing for name in forced)
+        if is_forced and state != "running":
             state, reason = "missing", "forced"
-        checksums = recorded.checksums(run.settings.data)
-        name = name or (run_id(run.settings, checksums, run.seed, recorded.backend) if checksums else None)
-        found.append(replace(run, run=name, state=state, reason=reason))
-    return found
+        checksums = recorded.checksums(settings.data)
+        if run is None and checksums is not None:
+            run = run_id(settings, checksums, seed, recorded.backend)
+        cell_names = tuple(cell.name for cell in sharing)
+        plan.append(
+            PlannedRun(settings, seed, cell_names, labels, measures, offsets, run, state, reason, is_forced, suite)
+        )
+    return plan
 
 
 def pending(plan: Sequence[PlannedRun], retry_failed: bool) -> list[PlannedRun]:
@@ -318,18 +306,16 @@ def suite_status(
     Parameters
     ----------
     check : callable
-        Called before the first cell that is not done.
+        Called if a cell is not done, before a model is asked about one.
     """
     wanted = [name for name in names if name != theory.NAME]
     cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
     table = []
     if suite.theory is not None and (not names or theory.NAME in names):
         table.append(_theory(recorded.context.store.folder.parent, suite.theory))
-    checked = False
+    if not all(recorded.is_done(cell, seeds) for cell in cells):
+        check()
     for cell in cells:
-        if not checked and not recorded.is_done(cell, seeds):
-            check()
-            checked = True
         labels = {f"{cell.name}@{cell.profile}"}
         # By itself: a run that a cell shares may lack what another one asks for.
         runs = [recorded.state(cell, seed, labels)[1:] for seed in range(seeds_of(cell, seeds))]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.data.prepare import Prepared, list_prepared, load_prepared, prepare, prepared_checksum, read_sidecar
+from thetarbm_cli.data.prepare import Prepared, list_prepared, load_prepared, prepare, prepared_checksum
 from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.experiments.runs.record import DataPart, ImagesPart
 from thetarbm_cli.experiments.runs.settings import DataSettings, Protocol
@@ -77,7 +77,7 @@ def load_data(
     Where a file of the user has moved, its prepared copy serves; `sha256` is the copy's, where it is known.
     """
     copy = prepared_copy(data_dir, settings, sha256)
-    found = None if copy is None else _load_copy(copy, settings.source)
+    found = None if copy is None else _load_copy(Path(copy.path), settings.source)
     if found is not None:
         learned = tested = found
     else:
@@ -89,7 +89,7 @@ def load_data(
     return RunData(subset, subset if tested is learned else tested.subset(*counts), settings.protocol)
 
 
-def prepared_copy(data_dir: Path, settings: DataSettings, sha256: str | None = None) -> Path | None:
+def prepared_copy(data_dir: Path, settings: DataSettings, sha256: str | None = None) -> PreparedFile | None:
     """The prepared copy of a user's file, by its checksum or, if the file is no longer there, by its name.
 
     None if there is no such copy, or if the file itself is there and no checksum is given.
@@ -108,7 +108,7 @@ def prepared_copy(data_dir: Path, settings: DataSettings, sha256: str | None = N
     if len({entry.sha256 for entry in copies}) > 1:
         found = ", ".join(entry.path for entry in copies)
         raise InputError(f"there is no file {source}, and several of this name were prepared ({found}): give its path")
-    return Path(copies[0].path) if copies else None
+    return copies[0] if copies else None
 
 
 def _load_copy(copy: Path, source: str) -> Prepared | None:
@@ -133,27 +133,20 @@ def require_images(data_dir: Path, settings: DataSettings) -> None:
 
 def described_data(data_dir: Path, settings: DataSettings) -> DataPart | None:
     """What a record says of the data, from what lies beside prepared files alone; None if it is not prepared here."""
-    checksums = prepared_checksums(data_dir, settings)
-    entries = {entry.sha256: entry for entry in list_prepared(data_dir)}
-    if checksums is None or not entries.keys() >= set(checksums.values()):
-        return None
-    return DataPart(**{role: _described(entries[checksum]) for role, checksum in checksums.items()})
-
-
-def prepared_checksums(data_dir: Path, settings: DataSettings) -> dict[str, str] | None:
-    """Checksums of the prepared data by its role, from its sidecars; None if it is not prepared here."""
     try:
         copy = prepared_copy(data_dir, settings)
         if copy is not None:
-            checksum = str(read_sidecar(copy)["sha256"])
-            return {"train": checksum, "test": checksum}
+            return DataPart(train=_described(copy), test=_described(copy))
         tested = prepared_checksum(data_dir, settings.tested_on, settings.source, seed=settings.seed)
         learned = tested
         if settings.tested_elsewhere:
             learned = prepared_checksum(data_dir, settings.train_on, GENERATED, seed=settings.seed)
     except ThetaRBMError:
         return None
-    return {"train": learned, "test": tested} if learned and tested else None
+    entries = {entry.sha256: entry for entry in list_prepared(data_dir)}
+    if learned not in entries or tested not in entries:
+        return None
+    return DataPart(train=_described(entries[learned]), test=_described(entries[tested]))
 
 
 def _part_of(data: Prepared, name: Any) -> Part:

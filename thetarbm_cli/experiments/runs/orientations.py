@@ -1,7 +1,8 @@
-"""Orientations that are found once, of images and of their turned copies, and kept in the data folder for all runs.
+"""Orientations of images and of their turned copies, found once and kept in the data folder for all runs.
 
 They depend on the images and on the estimator alone, not on what a model has learned. A set of them is one file,
-named after all that it depends on and verified when it is read; without it, only time is lost.
+named after all that it depends on and verified when it is read; without it, only time is lost. For Table 3, some are
+made wrong.
 """
 
 from __future__ import annotations
@@ -21,15 +22,19 @@ from numpy.typing import NDArray
 
 from thetarbm_cli import storage
 from thetarbm_cli.errors import StorageError
+from thetarbm_cli.experiments.runs.settings import Overflow, RunSettings
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.models import Model
-from thetarbm_cli.models.base import Images, Orientations
+from thetarbm_cli.models.base import Images, Orientations, OrientedModel
+from thetarbm_cli.models.seeds import generator_of
 
 FOLDER = "orientations"
 # Raise by hand whenever an estimator of the same settings would find others.
 VERSION = 1
 # What the folder may hold; beyond it, the sets that were not used for longest go.
 MOST_BYTES = 256 << 20
+# The position of a role is part of every stored result: append, never reorder.
+PERTURBED_ROLES = ("train", "test", "svm")
 _DIGEST = hashlib.sha256().digest_size
 
 logger = logging.getLogger("thetarbm")
@@ -160,3 +165,47 @@ def _machine() -> list[Any]:
     names = ("internal_api", "version", "architecture", "num_threads")
     pools = [[pool.get(name) for name in names] for pool in threadpool_info() if pool["user_api"] == "blas"]
     return [np.__version__, platform.machine(), sorted(pools, key=str)]
+
+
+def perturb(
+    orientations: NDArray[np.int64],
+    n: int,
+    p: float,
+    rotations: int,
+    generator: np.random.Generator,
+    overflow: Overflow = "modulo",
+) -> NDArray[np.int64]:
+    """s ← s ± ε, ε ~ Binomial(n, p), the sign fair, for (N,) indices s.
+
+    By `overflow`, an index out of 0, …, S − 1 goes on at the other end (modulo S) or is the last one there.
+    """
+    errors = generator.binomial(n, p, size=len(orientations))
+    signs = 2 * generator.integers(0, 2, size=len(orientations)) - 1
+    moved = orientations + signs * errors
+    return moved % rotations if overflow == "modulo" else moved.clip(0, rotations - 1)
+
+
+def perturbed_orientations(
+    model: Model,
+    images: NDArray[np.float32],
+    settings: RunSettings,
+    seed: int,
+    role: str,
+    cache: OrientationCache,
+) -> NDArray[np.int64] | None:
+    """Perturbed orientations for Table 3; None where a model estimates its own.
+
+    The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``. Each has a
+    draw of its own, unless the perturbation says that the SVM has the training's.
+    """
+    perturbation = settings.perturbation
+    if perturbation is None or not isinstance(model, OrientedModel):
+        return None
+    n, p = perturbation.n, perturbation.p
+    if role == "svm" and perturbation.draws == "one":
+        role = "train"
+    generator = generator_of(seed, "perturbation", n, round(1000 * p), PERTURBED_ROLES.index(role))
+    estimated = cache.found(model, images)
+    if estimated is None:
+        estimated = model.orientation_estimator()(images)
+    return perturb(estimated, n, p, model.rotations, generator, perturbation.overflow)

@@ -21,19 +21,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from pydantic_core import from_json
 
 from thetarbm_cli import __version__, documents, storage
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.record import FORMAT, Measurement, MetricsPart, RunRecord, joined, validated
+from thetarbm_cli.experiments.runs.record import FORMAT, StoredRun, validated
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunStore
 
 PACK_FORMAT = 1
 SUFFIX = ".records.xz"
-LEFT_OUT = ("per_unit", "confusion", "classes")
 # A hundred thousand slim records; what unpacks to more is not one of our files.
 LARGEST_BYTES = 1 << 29
 # The end of a number of a hundred digits or more; a pattern that begins with one letter is found five times as fast.
@@ -45,56 +44,6 @@ logger = logging.getLogger("thetarbm")
 def shipped_packs() -> Path:
     """The folder of packs in the package: the paper's runs, where it was installed; a checkout has its own results."""
     return Path(__file__).parents[1] / "packed"
-
-
-class StoredRun(BaseModel):
-    """A run as it is kept: its own record, and what was measured after that had its numbers."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    record: RunRecord
-    measurements: list[Measurement] = []
-
-    def document(self) -> dict[str, Any]:
-        """Lay it out as it is written."""
-        later = [each.model_dump(mode="json") for each in self.measurements]
-        return {"record": self.record.document(), **({"measurements": later} if later else {})}
-
-    def slim(self) -> StoredRun:
-        """Give the run without values per unit and confusion matrices."""
-        return validated(StoredRun, _slim(self.document()))
-
-    def metrics(self) -> MetricsPart:
-        """Give all that was measured, the record's own numbers first."""
-        metrics = self.record.metrics or MetricsPart()
-        for later in self.measurements:
-            metrics = joined(metrics, later.metrics)
-        return metrics
-
-    def with_measures_of(self, other: StoredRun) -> StoredRun:
-        """Add what only another copy of the run has, if it was measured on a training with the same weights."""
-        record, known = other.record, self.metrics()
-        if record.weights_sha256 != self.record.weights_sha256 or record.metrics is None:
-            return self
-        own = Measurement(
-            metrics=record.metrics,
-            weights=record.measured_with or record.weights,
-            seconds=record.timings.get("evaluate_seconds", 0.0),
-        )
-        added = []
-        for measurement in (own, *other.measurements):
-            together = joined(known, measurement.metrics)
-            # What one copy has in full and another slim is the same measurement.
-            if _slim(together.model_dump()) != _slim(known.model_dump()):
-                added.append(measurement)
-                known = together
-        return self.model_copy(update={"measurements": [*self.measurements, *added]}) if added else self
-
-
-def _slim(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _slim(each) for name, each in value.items() if name not in LEFT_OUT}
-    return [_slim(each) for each in value] if isinstance(value, list) else value
 
 
 class Contents(BaseModel):
@@ -152,7 +101,7 @@ def pack_records(store: RunStore, path: Path, runs: Iterable[str], slim: bool = 
         found = store.load_parts(run)
         if found is None:
             raise InputError(f"the record of {run} in {store.path(run)} cannot be used; train it again or leave it out")
-        document = (found.slim() if slim else found).document()
+        document = found.document(slim=slim)
         for part in _with_environment(document):
             part["environment"] = environments.setdefault(_line(part["environment"]), len(environments))
         lines.append(_line(document))
@@ -198,7 +147,7 @@ def remove_packed(store: RunStore, path: Path) -> list[str]:
             continue
         with store.locked(run):
             own = store.load_parts(run)
-            if own is None or (own.slim() if pack.contents.slim else own).document() != pack.load(run).document():
+            if own is None or own.document(slim=pack.contents.slim) != pack.load(run).document():
                 logger.warning("%s stays in %s: it is not as it was packed", run, store.path(run))
                 continue
             store.record_path(run).unlink()

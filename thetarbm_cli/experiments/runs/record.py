@@ -10,7 +10,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 from pydantic import (
@@ -18,8 +18,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
-    PrivateAttr,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
@@ -34,6 +32,8 @@ from thetarbm_cli.outputs import Check, Checksum, Count, Gamma, GridSearch, Perc
 FORMAT = 1
 # Δ of the γ-score in the tables, and of the other measures.
 DEFAULT_OFFSET = 20.0
+# Of slim records.
+LEFT_OUT = ("per_unit", "confusion", "classes")
 
 logger = logging.getLogger("thetarbm")
 
@@ -51,30 +51,13 @@ NEVER_NULL = AfterValidator(_refuse_null)
 
 
 class Part(BaseModel):
-    """A part of a record; written again, it has what it was made from, in the same order, and nothing else."""
+    """A part of a record; written again, it has what it was made from and nothing else."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
-    _order: tuple[str, ...] = PrivateAttr(())
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _keep_order(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        part = handler(value)
-        if isinstance(value, dict):
-            part._order = tuple(value)
-        return part
-
     @model_serializer(mode="wrap")
     def _as_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        content = handler(self)
-        return {name: content[name] for name in self._order}
-
-    def __eq__(self, other: object) -> bool:
-        """Compare what two parts hold, in whichever order."""
-        return isinstance(other, type(self)) and self.model_dump() == other.model_dump()
-
-    __hash__ = None  # type: ignore[assignment]  # It can be changed.
+        return {name: value for name, value in handler(self).items() if name in self.model_fields_set}
 
 
 class ImagesPart(Part):
@@ -379,6 +362,13 @@ class RunRecord(BaseModel):
         """The array library that it was trained with."""
         return self.environment.backend
 
+    def measurement(self) -> Measurement | None:
+        """Give its own numbers as a later measurement is kept; None if it has none."""
+        if self.metrics is None:
+            return None
+        seconds = self.timings.get("evaluate_seconds", 0.0)
+        return Measurement(metrics=self.metrics, weights=self.measured_with or self.weights, seconds=seconds)
+
     def document(self) -> dict[str, Any]:
         """Lay it out as it is written."""
         content = self.model_dump(mode="json")
@@ -406,6 +396,56 @@ class Measurement(BaseModel):
     metrics: MetricsPart
     weights: WeightsPart
     seconds: Number
+
+
+class StoredRun(BaseModel):
+    """A run as it is kept: its own record, and what was measured after that had its numbers.
+
+    Slim, it is without values per unit and confusion matrices.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    record: RunRecord
+    measurements: list[Measurement] = []
+
+    def document(self, *, slim: bool = False) -> dict[str, Any]:
+        """Lay it out as it is written."""
+        later = [each.model_dump(mode="json") for each in self.measurements]
+        content = {"record": self.record.document(), **({"measurements": later} if later else {})}
+        return _slim(content) if slim else content
+
+    def whole(self) -> RunRecord:
+        """Give the record with all its numbers, its own first."""
+        if not self.record.is_measured or not self.measurements:
+            return self.record
+        return self.record.model_copy(update={"metrics": self._metrics()})
+
+    def _metrics(self) -> MetricsPart:
+        metrics = self.record.metrics or MetricsPart()
+        for later in self.measurements:
+            metrics = joined(metrics, later.metrics)
+        return metrics
+
+    def with_measures_of(self, other: StoredRun) -> StoredRun:
+        """Add what only another copy of the run has, if it was measured on a training with the same weights."""
+        first, known = other.record.measurement(), self._metrics()
+        if first is None or other.record.weights_sha256 != self.record.weights_sha256:
+            return self
+        added = []
+        for measurement in (first, *other.measurements):
+            together = joined(known, measurement.metrics)
+            # What one copy has in full and another slim is the same measurement.
+            if _slim(together.model_dump()) != _slim(known.model_dump()):
+                added.append(measurement)
+                known = together
+        return self.model_copy(update={"measurements": [*self.measurements, *added]}) if added else self
+
+
+def _slim(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _slim(each) for name, each in value.items() if name not in LEFT_OUT}
+    return [_slim(each) for each in value] if isinstance(value, list) else value
 
 
 class LaterMeasures(BaseModel):

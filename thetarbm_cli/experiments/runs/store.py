@@ -12,6 +12,7 @@ a packed one, and whatever is added to a packed run goes to its folder.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import logging
 import os
@@ -26,12 +27,13 @@ from numpy.typing import NDArray
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.packing import Pack, StoredRun, find_packs, shipped_packs
+from thetarbm_cli.experiments.runs.packing import Pack, find_packs, shipped_packs
 from thetarbm_cli.experiments.runs.record import (
     FORMAT,
     LaterMeasures,
     Measurement,
     RunRecord,
+    StoredRun,
     Weights,
     WeightsNote,
     WeightsPart,
@@ -56,6 +58,12 @@ class RunContext:
     data_dir: Path
     store: RunStore
     backend_name: str = "auto"
+
+    def absolute(self) -> RunContext:
+        """Give the same to a process that works in another folder."""
+        store = copy.copy(self.store)
+        store.folder, store.packed = store.folder.absolute(), store.packed.absolute()
+        return RunContext(self.data_dir.absolute(), store, self.backend_name)
 
 
 class RunStore:
@@ -109,7 +117,8 @@ class RunStore:
         """
         if refuse_newer:
             documents.refuse_newer(self.record_path(run), FORMAT)
-        return self._whole(self.load_parts(run))
+        found = self.load_parts(run)
+        return None if found is None else found.whole()
 
     def require(self, run: str) -> RunRecord:
         """Load the record of a run as `load`; refuse one that cannot be used."""
@@ -158,15 +167,6 @@ class RunStore:
         packs = [] if self.record_path(run).exists() else self._packs().get(run, [])
         return packs[0].path if packs else None
 
-    @staticmethod
-    def _whole(found: StoredRun | None) -> RunRecord | None:
-        """A record with all its numbers."""
-        if found is None:
-            return None
-        if not found.record.is_measured or not found.measurements:
-            return found.record
-        return found.record.model_copy(update={"metrics": found.metrics()})
-
     def _read(self, kind: type[Kind], path: Path, run: str) -> Kind | None:
         """Read a document of a run; None, with a warning, if it is damaged or another run's."""
         found = load_document(kind, path, FORMAT)
@@ -186,21 +186,30 @@ class RunStore:
         before = parts.record if parts else None
         replaced = self.record_path(run).is_file() if before is None else before.is_measured and before != record
         if replaced:
-            folder = self.path(run) / "previous"
-            number = next(n for n in itertools.count(1) if not (folder / f"run-{n}.json").exists())
-            for path in (self.record_path(run), self.measures_path(run)):
-                if path.is_file():
-                    storage.write_bytes(folder / f"{path.stem}-{number}.json", path.read_bytes())
+            self._keep(self.record_path(run), self.measures_path(run))
         documents.write(self.record_path(run), record.document())
         if replaced:
             self.measures_path(run).unlink(missing_ok=True)
 
     def add_measures(self, record: RunRecord, measurement: Measurement) -> None:
         """Keep numbers beside a record that has its own; `load` gives both."""
-        documents.refuse_newer(self.measures_path(record.run), FORMAT)
+        path = self.measures_path(record.run)
+        documents.refuse_newer(path, FORMAT)
         later = self._later(record)
+        if not later.measurements:
+            # If there is a file, it is damaged or of another record.
+            self._keep(path)
         later.measurements.append(measurement)
-        documents.write(self.measures_path(record.run), later.model_dump(mode="json"))
+        documents.write(path, later.model_dump(mode="json"))
+
+    @staticmethod
+    def _keep(*paths: Path) -> None:
+        """Copy files of a run, which are about to be replaced, into its folder ``previous`` under a new number."""
+        folder = paths[0].parent / "previous"
+        number = next(n for n in itertools.count(1) if not any(folder.glob(f"*-{n}.json")))
+        for path in paths:
+            if path.is_file():
+                storage.write_bytes(folder / f"{path.stem}-{number}.json", path.read_bytes())
 
     def _later(self, record: RunRecord) -> LaterMeasures:
         """What was measured after a record had its own numbers."""
@@ -278,11 +287,11 @@ class RunStore:
         """Every record that can be used, by its id; of all runs, or of these."""
         own, packs = set(self.own_identifiers()), self._packs()
         loaded = (
-            self._whole(self._load_own(run) if run in own else self._load_packed(run, packs[run]))
+            self._load_own(run) if run in own else self._load_packed(run, packs[run])
             for run in sorted({*own, *packs})
             if only is None or run in only
         )
-        return [record for record in loaded if record is not None]
+        return [found.whole() for found in loaded if found is not None]
 
     def find(self, name: str, *, unfinished: bool = False) -> str:
         """The run that a user means by an id, the beginning of one, or the path of its folder or of its record.

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thetarbm_cli import documents, storage
 from thetarbm_cli.backend import Backend, select_backend
@@ -26,19 +25,16 @@ from thetarbm_cli.errors import InputError, StorageError, format_error
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer
 from thetarbm_cli.experiments.runs.environment import describe_environment, peak_memory_megabytes, refuse_too_large
 from thetarbm_cli.experiments.runs.images import RunData, load_data
-from thetarbm_cli.experiments.runs.orientations import OrientationCache
+from thetarbm_cli.experiments.runs.orientations import OrientationCache, perturbed_orientations
 from thetarbm_cli.experiments.runs.record import DataPart, EnvironmentPart, RunRecord
-from thetarbm_cli.experiments.runs.settings import ALGORITHM, Overflow, RunSettings, run_id
+from thetarbm_cli.experiments.runs.settings import ALGORITHM, RunSettings, run_id
 from thetarbm_cli.experiments.runs.store import RunContext, RunStore
-from thetarbm_cli.models import Model, build
-from thetarbm_cli.models.base import OrientedModel
+from thetarbm_cli.models import build
 from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
-from thetarbm_cli.models.seeds import AXES, generator_of
+from thetarbm_cli.models.seeds import AXES
 
 logger = logging.getLogger("thetarbm")
 
-# The position of a role is part of every stored result: append, never reorder.
-PERTURBED_ROLES = ("train", "test", "svm")
 SHARED = "trainings"
 # Of a record, those that are none of its measures.
 TRAINING_TIMES = ("train_seconds", "checkpoint_seconds")
@@ -62,10 +58,16 @@ def train_run(
     seed: int,
     *,
     force: bool = False,
+    exact: Iterable[str] = (),
     on_epoch: EpochObserver | None = None,
     on_data: Callable[[int, int], None] | None = None,
 ) -> TrainedRun:
     """Give the trained run of these settings: the stored one, or one made or resumed now.
+
+    Parameters
+    ----------
+    exact : names of settings of the data; a count of images among them is refused if there are fewer. Others take as
+        many as there are
 
     Raises
     ------
@@ -84,6 +86,9 @@ def train_run(
     data = load_data(context.data_dir, settings.data, on_data)
     backend = select_backend(context.backend_name)
     run = run_id(settings, data.checksums, seed, backend.name)
+    wanted = settings.data.model_dump(include=set(exact).intersection(PARTS), exclude_none=True)
+    if wanted and store.load(run) is None:
+        _refuse_missing_images(data, wanted)
     with store.locked(run):
         stored = store.load(run, refuse_newer=True)
         if stored is not None and not force and is_usable(store, stored):
@@ -111,26 +116,14 @@ def train_run(
         return TrainedRun(kept or made, cached=False)
 
 
-def refuse_missing_images(
-    context: RunContext,
-    settings: RunSettings,
-    seed: int,
-    named: Iterable[str],
-    on_data: Callable[[int, int], None] | None = None,
-) -> None:
-    """Refuse counts of images that the user `named` and that are above what there is, unless the run is recorded."""
-    wanted = settings.data.model_dump(include={"train", "valid", "test"} & set(named), exclude_none=True)
-    if not wanted:
-        return
-    everything = load_data(context.data_dir, settings.data.model_copy(update=dict.fromkeys(PARTS)), on_data)
-    run = run_id(settings, everything.checksums, seed, select_backend(context.backend_name).name)
-    is_recorded = context.store.load(run) is not None
+def _refuse_missing_images(data: RunData, wanted: dict[str, int]) -> None:
+    """Refuse a part that has fewer images than it was wanted to have."""
     for name, part in PARTS.items():
-        data = everything.tested if name == "test" else everything.learned
-        count, available = wanted.get(name, 0), np.count_nonzero(data.split == part)
-        if count > available and not is_recorded:
+        images = data.tested if name == "test" else data.learned
+        count, available = wanted.get(name, 0), np.count_nonzero(images.split == part)
+        if count > available:
             raise InputError(
-                f"data.{name}={count} is more than there are: {data.dataset} has {available} {name} images"
+                f"data.{name}={count} is more than there are: {images.dataset} has {available} {name} images"
             )
 
 
@@ -155,50 +148,6 @@ def is_usable(store: RunStore, record: RunRecord) -> bool:
         logger.info("the weights of %s are missing here: training it again%s", record.run, stays)
         return False
     return True
-
-
-def perturb(
-    orientations: NDArray[np.int64],
-    n: int,
-    p: float,
-    rotations: int,
-    generator: np.random.Generator,
-    overflow: Overflow = "modulo",
-) -> NDArray[np.int64]:
-    """s ← s ± ε, ε ~ Binomial(n, p), the sign fair, for (N,) indices s.
-
-    By `overflow`, an index out of 0, …, S − 1 goes on at the other end (modulo S) or is the last one there.
-    """
-    errors = generator.binomial(n, p, size=len(orientations))
-    signs = 2 * generator.integers(0, 2, size=len(orientations)) - 1
-    moved = orientations + signs * errors
-    return moved % rotations if overflow == "modulo" else moved.clip(0, rotations - 1)
-
-
-def perturbed_orientations(
-    model: Model,
-    images: NDArray[np.float32],
-    settings: RunSettings,
-    seed: int,
-    role: str = "train",
-    cache: OrientationCache | None = None,
-) -> NDArray[np.int64] | None:
-    """Perturbed orientations for Table 3; None where a model estimates its own.
-
-    The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``. Each has a
-    draw of its own, unless the perturbation says that the SVM has the training's.
-    """
-    perturbation = settings.perturbation
-    if perturbation is None or not isinstance(model, OrientedModel):
-        return None
-    n, p = perturbation.n, perturbation.p
-    if role == "svm" and perturbation.draws == "one":
-        role = "train"
-    generator = generator_of(seed, "perturbation", n, round(1000 * p), PERTURBED_ROLES.index(role))
-    estimated = cache.found(model, images) if cache else None
-    if estimated is None:
-        estimated = model.orientation_estimator()(images)
-    return perturb(estimated, n, p, model.rotations, generator, perturbation.overflow)
 
 
 def training_part(settings: RunSettings) -> dict[str, Any]:
@@ -332,7 +281,7 @@ class Training:
         checkpointer.begun = record("failed", error="cut off")
         try:
             cache = OrientationCache(self.context.data_dir)
-            orientations = perturbed_orientations(model, images, settings, self.seed, cache=cache)
+            orientations = perturbed_orientations(model, images, settings, self.seed, "train", cache)
             model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
         except (InputError, StorageError):
             # What the user gave is wrong, or the disk is full: there is no run that could have failed.
