@@ -300,7 +300,7 @@ def test_untrained_run_whose_units_are_all_dead_is_measured(small_data: Path, tm
 def test_other_measures_of_invariance_are_taken_on_the_same_rotations(
     small_data: Path, evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measuring, "INVARIANCE_IMAGES", 120)
+    monkeypatch.setattr(measuring, "KEPT_IMAGES", 120)
     shutil.copytree(evaluated, tmp_path / "later")
     asked = ("error", "gamma", "invariance")
     run = run_of(evaluated, "orbm")

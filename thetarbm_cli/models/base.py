@@ -209,7 +209,8 @@ class Model(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  
     uses_orientations: ClassVar[bool] = False
     # Whether features are probabilities of binary units, of which states can be drawn.
     has_states: ClassVar[bool] = False
-    # Other settings of a trained model with which it is also measured, by the name in the record's metrics.
+    # Other settings of a trained model with which it is also measured, by the field of the record's metrics that holds
+    # their numbers (`MetricsPart.unaligned`).
     evaluation_variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
     @abstractmethod

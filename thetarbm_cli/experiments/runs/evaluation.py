@@ -49,7 +49,7 @@ MOST_UNITS_LISTED = 2000
 # Test images whose features are held at a time: as many as an RBM looks at together.
 IMAGES_AT_ONCE = CHUNK
 # Test images for the other measures of invariance: more would cost more than the γ-score itself.
-INVARIANCE_IMAGES = 1000
+KEPT_IMAGES = 1000
 
 # The position of a role is part of every drawn state: append, never reorder.
 ROLES = ("train", "test", "valid")
@@ -178,7 +178,7 @@ class Evaluation:
         """Measure what is missing, γ first, as it refuses a wrong offset; only the tables' Δ keeps values per unit."""
         metrics: dict[str, Any] = {}
         scores: dict[float, dict[str, Any]] = {}
-        kept = KeptFeatures(INVARIANCE_IMAGES) if "invariance" in missing.more else None
+        kept = KeptFeatures(KEPT_IMAGES) if missing.more else None
         tested = (DEFAULT_OFFSET, "test")
         for offset, role in missing.gamma:
             score = self.gamma(role, offset, kept if (offset, role) == tested else None)
@@ -199,7 +199,7 @@ class Evaluation:
         if valid is not None:
             metrics["grid_search"] = self.search(*valid)
         if kept is not None:
-            metrics["more"] = {"invariance": self.invariance(kept)}
+            metrics["more"] = {word: FURTHER_MEASURES[word](self, kept) for word in missing.more}
         return metrics
 
     def gamma(
@@ -314,6 +314,12 @@ class Evaluation:
         if self.record.settings.features == "probabilities":
             return features
         return draw_states(features, self.record.seed, role, first, copy)
+
+
+# What measures more than error and γ, by the word that asks for it, on features that are kept while γ is computed.
+FURTHER_MEASURES: dict[str, Callable[[Evaluation, KeptFeatures], dict[str, Any]]] = {
+    "invariance": Evaluation.invariance,
+}
 
 
 @dataclass(frozen=True)
