@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.experiments.runs import process_as_before
 from tests.standin import install
 from thetarbm_cli.backend import CupyBackend
 from thetarbm_cli.data.prepare import Prepared, prepare
@@ -73,11 +73,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> CupyBackend:
 
 
 @pytest.fixture(autouse=True)
-def process_as_before() -> Iterator[None]:
+def undone() -> Iterator[None]:
     """Undo what the command line does to its process, as tests call it in theirs."""
-    logger = logging.getLogger("thetarbm")
-    before = logger.handlers[:], logger.level, logger.propagate
-    on_terminate = signal.getsignal(signal.SIGTERM)
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before
-    signal.signal(signal.SIGTERM, on_terminate)
+    with process_as_before():
+        yield

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -17,8 +17,6 @@ from thetarbm_cli.backend import BACKENDS, Backend, CupyBackend, few_threads, se
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.models import AlignedPixels, LocalThetaRBM, Model, ThetaRBM
-
-# -- which backend -------------------------------------------------------------------------------------------
 
 
 def install_cupy(monkeypatch: pytest.MonkeyPatch, devices: int | Exception) -> Any:
@@ -55,14 +53,15 @@ def test_cupy_is_taken_if_a_device_answers_and_numpy_otherwise(
     assert backend.xp is (module if taken == "cupy" else np)
 
 
-def test_device_that_is_counted_but_cannot_compute_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(values: object) -> None:
-        raise MemoryError("device is full")
+def test_device_without_the_libraries_that_compute_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unit:
+        def __matmul__(self, other: object) -> None:
+            raise ImportError("libcublas.so.12 is not found")
 
-    install_cupy(monkeypatch, 1).asarray = fails
+    install_cupy(monkeypatch, 1).asarray = lambda values: Unit()
     backend = select_backend("auto")
     assert backend.name == "numpy"
-    assert "device is full" in backend.reason
+    assert "libcublas.so.12 is not found" in backend.reason
 
 
 def test_cupy_without_it_and_unknown_backends_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +73,6 @@ def test_cupy_without_it_and_unknown_backends_are_refused(monkeypatch: pytest.Mo
         select_backend("torch")
 
 
-# -- accumulate ----------------------------------------------------------------------------------------------
-
-
-@settings(derandomize=True, deadline=None)
 @given(
     rows=st.integers(1, 6),
     a=st.integers(1, 5),
@@ -99,19 +94,14 @@ def test_accumulate_is_the_plain_formula(
     products = left.astype(np.float64)[:, :, None] * right.astype(np.float64)[:, None, :]
     expected = keep * out.astype(np.float64) + scale * products.sum(axis=0)
     inputs = left.copy(), right.copy()
-    Backend().accumulate(left, right, out, scale=scale, keep=keep)
-    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5 if dtype == np.float32 else 1e-13)
+    # Into a slice of a tensor, and nowhere else.
+    tensor = np.ones((3, a, b), dtype=dtype)
+    tensor[1] = out
+    Backend().accumulate(left, right, tensor[1], scale=scale, keep=keep)
+    np.testing.assert_allclose(tensor[1], expected, rtol=0, atol=1e-5 if dtype == np.float32 else 1e-13)
+    assert (tensor[[0, 2]] == 1).all()
     np.testing.assert_array_equal(left, inputs[0])
     np.testing.assert_array_equal(right, inputs[1])
-
-
-def test_accumulate_writes_into_a_slice_of_a_tensor_and_nowhere_else() -> None:
-    random = np.random.default_rng(0)
-    left, right = random.random((4, 3)), random.random((4, 5))
-    tensor = np.ones((3, 3, 5))
-    Backend().accumulate(left, right, tensor[1], scale=1.0, keep=0.0)
-    np.testing.assert_allclose(tensor[1], left.T @ right)
-    assert (tensor[[0, 2]] == 1).all()
 
 
 @pytest.mark.parametrize("out", [np.ones((3, 5), order="F"), np.ones((3, 10))[:, ::2], np.ones((3, 5), np.float16)])
@@ -134,9 +124,6 @@ def test_accumulate_on_the_device_is_that_of_numpy(device: CupyBackend, rows: in
             device.accumulate(device.asarray(left), device.asarray(ordered), placed[1], scale=0.5, keep=keep)
             np.testing.assert_allclose(device.to_host(placed), expected, rtol=1e-6)
             assert np.isfinite(expected[1]).all()
-
-
-# -- random streams ------------------------------------------------------------------------------------------
 
 
 def test_cupy_stream_asks_for_as_many_numbers_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:

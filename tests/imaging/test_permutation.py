@@ -23,17 +23,15 @@ def in_disc(size):
     return np.hypot(row - (size - 1) / 2, column - (size - 1) / 2) <= size / 2
 
 
-@pytest.mark.parametrize("size", [5, 28, 29])
-@pytest.mark.parametrize("rotations", [8, 9])
+@pytest.mark.parametrize(("size", "rotations"), [(5, 8), (28, 9), (29, 8)])
 def test_the_operators_are_a_cyclic_group(size, rotations):
     operators = rotation_operators(size, rotations, "permutation")
     identity = operators[0]
     np.testing.assert_array_equal(identity.toarray(), np.eye(size * size))
     for a in range(rotations):
         assert abs(operators[a] @ operators[a].T - identity).nnz == 0
-        # T_1 generates the group, so one neighbour of each is enough, and one far partner for good measure.
-        for b in (1, rotations // 2):
-            assert abs(operators[a] @ operators[b] - operators[(a + b) % rotations]).nnz == 0
+        # T_1 generates the group.
+        assert abs(operators[a] @ operators[1] - operators[(a + 1) % rotations]).nnz == 0
 
 
 @given(size=st.integers(1, 24), rotations=st.integers(1, 50))

@@ -49,13 +49,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def test_training_is_the_naive_loop(name: str, settings: str) -> None:
     model_class, form, own = MODELS[name]
     common: dict[str, Any] = {
-        "hidden": 6,
-        "batch_size": 10,
-        "learning_rate": 0.1,
-        "initial_scale": 0.3,
-        "standardise": False,
+        "hidden": 6, "batch_size": 10, "learning_rate": 0.1, "initial_scale": 0.3, "standardise": False,
         "random_state": 5,
-    }
+    }  # fmt: skip
     if model_class is not RBM:
         common["rotations"] = ROTATIONS
     common |= own | SETTINGS[settings]
@@ -63,18 +59,13 @@ def test_training_is_the_naive_loop(name: str, settings: str) -> None:
     random = np.random.default_rng(8)
     images = random.random((COUNT, SIZE * SIZE), dtype=np.float32)
     index = random.integers(0, ROTATIONS, COUNT) if model_class is ThetaRBM else None
-    kind = own.get("rotation", "bilinear")
     operators = turns(SIZE, ROTATIONS)
-    if kind == "permutation":
-        operators = [operator.toarray() for operator in rotation_operators(SIZE, ROTATIONS, kind)]
+    if "rotation" in own:
+        operators = [operator.toarray() for operator in rotation_operators(SIZE, ROTATIONS, own["rotation"])]
 
     states: list[dict[str, np.ndarray]] = []
     backend = select_backend()
-    model.fit(
-        images,
-        orientations=index,
-        monitor=lambda state: states.append(state.to_host(backend).parameters),
-    )
+    model.fit(images, orientations=index, monitor=lambda state: states.append(state.to_host(backend).parameters))
     # The state before the first update is that of a fit without epochs.
     start = model_class(**common, epochs=0).fit(images, orientations=index)
     parameters = {key: value.astype(np.float64) for key, value in start.state_.parameters.items()}
