@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,26 +11,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from tests.standin import install, ndarray
+from tests.standin.modules import random_of_backend
 from thetarbm_cli import backend as backend_module
 from thetarbm_cli.backend import BACKENDS, Backend, CupyBackend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.models import AlignedPixels, LocalThetaRBM, Model, ThetaRBM
-
-
-def install_cupy(monkeypatch: pytest.MonkeyPatch, devices: int | Exception) -> Any:
-    """Put a `cupy` in place that has so many devices, or whose driver fails."""
-
-    def device_count() -> int:
-        if isinstance(devices, Exception):
-            raise devices
-        return devices
-
-    module: Any = ModuleType("cupy")
-    module.asarray = np.asarray
-    module.cuda = SimpleNamespace(runtime=SimpleNamespace(getDeviceCount=device_count))
-    monkeypatch.setitem(sys.modules, "cupy", module)
-    return module
 
 
 @pytest.mark.parametrize(
@@ -47,18 +33,24 @@ def install_cupy(monkeypatch: pytest.MonkeyPatch, devices: int | Exception) -> A
 def test_cupy_is_taken_if_a_device_answers_and_numpy_otherwise(
     monkeypatch: pytest.MonkeyPatch, name: str, devices: int | Exception, taken: str, reason: str
 ) -> None:
-    module = install_cupy(monkeypatch, devices)
+    def device_count() -> int:
+        if isinstance(devices, Exception):
+            raise devices
+        return devices
+
+    install(monkeypatch)
+    monkeypatch.setattr(sys.modules["cupy.cuda.runtime"], "getDeviceCount", device_count)
     backend = select_backend(name)
     assert (backend.name, backend.reason) == (taken, reason)
-    assert backend.xp is (module if taken == "cupy" else np)
+    assert backend.xp is (sys.modules["cupy"] if taken == "cupy" else np)
 
 
 def test_device_without_the_libraries_that_compute_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Unit:
-        def __matmul__(self, other: object) -> None:
-            raise ImportError("libcublas.so.12 is not found")
+    def no_cublas(left: object, right: object) -> None:
+        raise ImportError("libcublas.so.12 is not found")
 
-    install_cupy(monkeypatch, 1).asarray = lambda values: Unit()
+    install(monkeypatch)
+    monkeypatch.setattr(ndarray, "__matmul__", no_cublas)
     backend = select_backend("auto")
     assert backend.name == "numpy"
     assert "libcublas.so.12 is not found" in backend.reason
@@ -126,26 +118,18 @@ def test_accumulate_on_the_device_is_that_of_numpy(device: CupyBackend, rows: in
             assert np.isfinite(expected[1]).all()
 
 
-def test_cupy_stream_asks_for_as_many_numbers_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[tuple[str, dict[str, Any]]] = []
-    module = install_cupy(monkeypatch, 1)
-    module.random = SimpleNamespace(
-        Philox4x3210=lambda seed: seed,
-        Generator=lambda seed: SimpleNamespace(
-            random=lambda **options: calls.append(("uniform", {"seed": seed, **options})),
-            standard_normal=lambda **options: calls.append(("normal", {"seed": seed, **options})),
-        ),
-    )
-    seed = np.random.SeedSequence(7)
-    out = np.empty((3, 4), dtype=np.float32)
-    stream = CupyBackend().random(seed)
-    stream.uniform(out)
-    stream.normal(out)
-    expected = {"seed": int(seed.generate_state(1, np.uint64)[0]), "size": (3, 4), "dtype": np.float32}
-    for name, options in calls:
-        assert options.pop("out") is out
-        assert options == expected, name
-    assert [name for name, _ in calls] == ["uniform", "normal"]
+def test_streams_of_the_device_follow_their_seeds(device: CupyBackend) -> None:
+    drawn = []
+    for seed in (7, 7, 8):
+        stream, out = random_of_backend(device, np.random.SeedSequence(seed)), device.xp.empty((2, 3, 4), np.float32)
+        stream.uniform(out[0])
+        stream.normal(out[1])
+        drawn.append(device.to_host(out))
+    assert len(np.unique(drawn[0])) == 24
+    assert (drawn[0][0] >= 0).all()
+    assert (drawn[0][1] < 0).any()
+    assert np.array_equal(drawn[0], drawn[1])
+    assert not np.isin(drawn[0], drawn[2]).any()
 
 
 def blas_threads() -> set[int]:

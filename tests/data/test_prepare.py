@@ -22,7 +22,7 @@ from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, read
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.settings import DataSettings
 from thetarbm_cli.outputs import Splits
-from thetarbm_cli.registry import DATASETS, DatasetEntry
+from thetarbm_cli.registry import DATASETS, DatasetEntry, load_target
 
 
 @pytest.fixture(scope="session")
@@ -82,42 +82,34 @@ def change_sidecar(sidecar: Path, **changes: Any) -> None:
 
 # Other damage of the same files, under every command that reads them: tests/hardening.
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("damage", "level", "reason"),
     [
-        (lambda data, sidecar: data.unlink(), "the data file is missing"),
-        (lambda data, sidecar: os.truncate(data, 1_000_000), "its checksum is wrong"),
-        (replace_by_text, "it cannot be read"),
-        (lambda data, sidecar: sidecar.write_text("{}"), "has no valid 'format'"),
+        (lambda data, sidecar: data.unlink(), logging.WARNING, "the data file is missing"),
+        (lambda data, sidecar: os.truncate(data, 1_000_000), logging.WARNING, "its checksum is wrong"),
+        (replace_by_text, logging.WARNING, "it cannot be read"),
+        (lambda data, sidecar: sidecar.write_text("{}"), logging.WARNING, "has no valid 'format'"),
+        # What is only outdated is no reason to warn.
+        (lambda data, sidecar: change_sidecar(sidecar, format=99, sha256=None), logging.INFO, "is made again"),
+        (lambda data, sidecar: change_sidecar(sidecar, recipe={"method": "older"}), logging.INFO, "is made again"),
     ],
 )
-def test_damaged_data_is_made_again_with_a_warning(
+def test_damaged_and_outdated_data_is_made_again(
     folder: Path,
     original: Prepared,
     caplog: pytest.LogCaptureFixture,
     damage: Callable[[Path, Path], object],
+    level: int,
     reason: str,
 ) -> None:
     data = folder / "mnist-shipped-seed0.npz"
     damage(data, data.with_suffix(".json"))
     with caplog.at_level(logging.INFO, logger="thetarbm"):
         made = prepare(folder, "mnist")
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert [record.levelno for record in caplog.records] == [level]
     assert reason in caplog.text
     assert not made.cached
     assert storage.sha256_of_file(data) == made.sha256 == original.sha256
     assert names(folder) == names(original.path.parent)
-    assert prepare(folder, "mnist").cached
-
-
-@pytest.mark.parametrize("changes", [{"format": 99, "sha256": None}, {"recipe": {"method": "older"}}])
-def test_outdated_data_is_made_again_without_a_warning(
-    folder: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any]
-) -> None:
-    change_sidecar(folder / "mnist-shipped-seed0.json", **changes)
-    with caplog.at_level(logging.INFO, logger="thetarbm"):
-        assert not prepare(folder, "mnist").cached
-    assert [record.levelno for record in caplog.records] == [logging.INFO]
-    assert "is made again" in caplog.text
     assert prepare(folder, "mnist").cached
 
 
@@ -247,3 +239,6 @@ def test_a_new_data_set_is_a_recipe_and_a_line_of_the_registry(tmp_path: Path, m
     assert made.images.min() == 0
     assert prepare(tmp_path, "mnist-negative").cached
     assert DataSettings(train_on="mnist-negative").tested_on == "mnist-negative"
+    for each in DATASETS:
+        for source in each.sources:
+            assert callable(load_target(each.sources[source])(Request(tmp_path, source)).build)

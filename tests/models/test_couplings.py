@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from skimage.transform import rotate
 
 from tests.models.exact import turns
-from tests.models.naive import NaiveTrainer
 from tests.models.small import MODELS as SMALL
 from tests.models.small import small
 from thetarbm_cli.backend import select_backend
@@ -19,7 +18,6 @@ from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.contrastive_divergence import OrientationGroups
 from thetarbm_cli.models.couplings import TensorCoupling
-from thetarbm_cli.registry import MODELS
 
 Digits = tuple[np.ndarray, np.ndarray]
 
@@ -108,41 +106,6 @@ def test_initial_slices_are_turned_copies_of_one_matrix_that_all_models_share() 
         assert np.array_equal(matrix, matrices["rbm"])
     for s, operator in enumerate(turns(5, 9)):
         np.testing.assert_allclose(slices[s], slices[0] @ operator.T, rtol=0, atol=1e-7)
-
-
-@pytest.mark.numpy_draws
-@pytest.mark.parametrize("preset", ["paper", "reference"])
-def test_the_tracked_sigma_and_its_authors_update_are_the_naive_loops(preset: str) -> None:
-    random = np.random.default_rng(2)
-    images = random.random((30, 16), dtype=np.float32)
-    model_settings: dict[str, Any] = {
-        **MODELS["tirbm"].preset(preset),
-        "epochs": 3,
-        "hidden": 6,
-        "variance": "tracked",
-        "rotation": "bilinear",
-        "batch_size": 8,
-        "rotations": 4,
-        "random_state": 3,
-        "standardise": False,
-        "learning_rate": 0.1,
-        "sparsity_form": "bias+weights",
-    }
-    start = TransformInvariantRBM(**{**model_settings, "epochs": 0}).fit(images)
-    # It starts below the deviation of the pixels, as 6 cluster centres explain some of it.
-    assert 0 < start.sigma_[0] < images.std()
-    states: list[dict[str, np.ndarray]] = []
-    backend = select_backend()
-    model = TransformInvariantRBM(**model_settings).fit(
-        images, monitor=lambda state: states.append(state.to_host(backend).parameters)
-    )
-    naive = NaiveTrainer("pooled", model.get_params(), turns(4, 4))
-    parameters = {name: value.astype(np.float64) for name, value in start.state_.parameters.items()}
-    increments = {name: np.zeros_like(value) for name, value in parameters.items()}
-    for epoch, state in enumerate(states):
-        naive.epoch(parameters, increments, images.astype(np.float64), None, epoch)
-        for name, value in state.items():
-            np.testing.assert_allclose(value, parameters[name], rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("images", [np.full((5, 16), 0.3), np.zeros((1, 16))], ids=["alike", "one"])

@@ -102,11 +102,7 @@ def test_wrong_orientations() -> None:
     [
         (RBM, {"random_state": -1}, "a seed must be 0 or above, not -1"),
         (RBM, {"backend": "torch"}, "unknown backend 'torch'"),
-        (OrientedRBM, {"orientation_operator": "x"}, "operator must be one of gaussian, central, sobel, not 'x'"),
         (ThetaRBM, {"variance": "tracked"}, "variance must be one of fixed, learned, not 'tracked'"),
-        (LocalThetaRBM, {"variance": "learned"}, "variance must be one of fixed, not 'learned'"),
-        (TransformInvariantRBM, {"rotations": 361}, "rotations must be 1 to 360, not 361"),
-        (ThetaRBM, {"hypotheses": 0.0}, "hypotheses must be above 0 and at most 1, not 0.0"),
         (RBM, {"visible": "bernoulli", "variance": "learned"}, "no variance to learn"),
         (TransformInvariantRBM, {"sparsity_slope": "each", "sparsity_form": "bias"}, "'each' needs sparsity_form="),
         (TransformInvariantRBM, {"angles": "wedge", "rotation": "permutation"}, "a wedge of angles has no exact perm"),

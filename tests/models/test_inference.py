@@ -71,16 +71,6 @@ def test_samples_have_the_distribution_of_the_exact_machine(name: str) -> None:
         assert drawn.std(axis=0).max() > 0.05
 
 
-def test_samples_of_an_orientation_are_turned(digits: Digits) -> None:
-    model = ThetaRBM(hidden=30, epochs=5, rotations=4, standardise=False, batch_size=20).fit(digits[0][:500])
-    # One machine seen from four sides, but for the visible biases: take these away.
-    model.visible_bias_[...] = 0
-    upright = model.sample(5, gibbs_steps=50).reshape(5, 28, 28)
-    for s in range(4):
-        drawn = model.sample(5, gibbs_steps=50, orientation=s).reshape(5, 28, 28)
-        np.testing.assert_allclose(drawn, np.rot90(upright, s, axes=(1, 2)), rtol=0, atol=1e-6)
-
-
 def test_samples_that_cannot_be_drawn() -> None:
     model = ThetaRBM(hidden=3, epochs=1).fit(np.random.default_rng(0).random((20, 16)))
     for name, wrong, message in (

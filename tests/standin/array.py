@@ -1,14 +1,41 @@
-"""The array of the stand-in: what `cupy.ndarray` lets one do, and its refusals."""
+"""The array of the stand-in: what `cupy.ndarray` lets one do, its refusals, and counts of copies from and to it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.standin.transfers import LEDGER
+# Copies that a program asks for by name. All others hide in an index, an assignment, an `if`, a `float()`.
+ASKED_FOR = ("asarray", "csr_matrix", "get")
+
+
+@dataclass
+class Ledger:
+    """Copies since the last `clear`, by what caused them."""
+
+    to_device: Counter[str] = field(default_factory=Counter)
+    to_host: Counter[str] = field(default_factory=Counter)
+
+    def clear(self) -> None:
+        self.to_device.clear()
+        self.to_host.clear()
+
+    def totals(self) -> tuple[int, int]:
+        """Copies to the device, copies to the host."""
+        return self.to_device.total(), self.to_host.total()
+
+    def hidden(self) -> dict[str, int]:
+        """Copies that no one asked for by name."""
+        both = self.to_device + self.to_host
+        return {cause: count for cause, count in both.items() if cause not in ASKED_FOR}
+
+
+LEDGER = Ledger()
 
 # What a kernel takes as a scalar argument, without a copy to the device: CuPy's `CScalar`.
 SCALARS = (bool, int, float, complex, np.generic)

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.standin.array import array_operand, ndarray, on_device, operand
-from tests.standin.transfers import LEDGER
+from tests.standin.array import LEDGER, array_operand, ndarray, on_device, operand
 
 __all__ = [
     "arange", "asarray", "ascontiguousarray", "asnumpy", "clip", "concatenate", "dot", "einsum", "empty", "empty_like",

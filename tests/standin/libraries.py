@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from tests.standin.array import array_operand, ndarray
-from tests.standin.transfers import LEDGER
+from tests.standin.array import LEDGER, array_operand, ndarray
 
 
 def gemm(transa: str, transb: str, a: ndarray, b: ndarray, out: ndarray, alpha: float = 1.0, beta: float = 0.0) -> None:
