@@ -117,7 +117,7 @@ def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
         ("train --model theta --set tens", ["tensor="]),
         ("train --model rbm --set tens", []),
         ("train --model theta --set tensor=f", ["tensor=full"]),
-        ("train --set data.tr", ["data.train=", "data.train_on="]),
+        ("train --set data.tr", ["data.train_on=", "data.train="]),
         ("list --where tens", ["tensor="]),
     ],
 )
