@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.experiments.runs import process_as_before
+from tests.experiments.runs import evaluated, process_as_before, small_data, thetarbm, trained
 from tests.standin import install
 from thetarbm_cli.backend import CupyBackend
 from thetarbm_cli.data.prepare import Prepared, prepare
+
+# Fixtures of runs, for all folders.
+__all__ = ["evaluated", "small_data", "thetarbm", "trained"]
 
 # An example may wait for a busy machine: how long it takes says nothing about the code. The same examples are tried
 # each time, so that what fails is of the change; who looks for new ones sets THETARBM_EXPLORE, as make test-slow does.
