@@ -86,7 +86,7 @@ def test_global_options_have_variables_and_the_option_wins(tmp_path: Path) -> No
     data, results, other = (str(tmp_path / name) for name in ("data", "results", "other"))
     variables = {"THETARBM_DATA_DIR": data, "THETARBM_RESULTS": results, "THETARBM_THREADS": "2"}
     variables["THETARBM_BACKEND"] = "numpy"
-    assert json.loads(thetarbm("info", "--json").stdout)["results_dir"] == "results"
+    assert json.loads(thetarbm("info", "--json").stdout)["results_dir"] == str(Path("results").resolve())
     assert info("info", "--json") == [data, results, "asked for", 2]
     # Before the command or after it.
     changed = [other, results, "asked for", 1]

@@ -71,6 +71,7 @@ def test_it_says_what_the_record_says_beside_the_published_numbers(thetarbm: Com
         assert number["difference"] == pytest.approx(number["value"] - number["published"], abs=1e-6)
         shown = f"{number['value']:.{2 if 'error' in number['column'] else 4}f}"
         assert any(shown in line for line in section(text, "metrics"))
+    assert "dead units are left out of γ" in thetarbm("show", run_of(results, "pixels")).out
 
 
 def test_cells_are_those_of_every_profile_that_fit_and_own_images_have_none(
