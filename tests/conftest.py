@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -9,9 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.experiments.runs import evaluated, process_as_before, small_data, thetarbm, trained
 from tests.standin import install
 from thetarbm_cli.backend import CupyBackend
 from thetarbm_cli.data.prepare import Prepared, prepare
+
+# Fixtures of runs, for all folders.
+__all__ = ["evaluated", "small_data", "thetarbm", "trained"]
 
 # An example may wait for a busy machine: how long it takes says nothing about the code. The same examples are tried
 # each time, so that what fails is of the change; who looks for new ones sets THETARBM_EXPLORE, as make test-slow does.
@@ -73,11 +76,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> CupyBackend:
 
 
 @pytest.fixture(autouse=True)
-def process_as_before() -> Iterator[None]:
+def undone() -> Iterator[None]:
     """Undo what the command line does to its process, as tests call it in theirs."""
-    logger = logging.getLogger("thetarbm")
-    before = logger.handlers[:], logger.level, logger.propagate
-    on_terminate = signal.getsignal(signal.SIGTERM)
-    yield
-    logger.handlers[:], logger.level, logger.propagate = before
-    signal.signal(signal.SIGTERM, on_terminate)
+    with process_as_before():
+        yield

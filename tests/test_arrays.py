@@ -3,13 +3,13 @@ from __future__ import annotations
 import sys
 import time
 import zipfile
-from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from thetarbm_cli.arrays import UnreadableArrayError, read_arrays, write_arrays
 DTYPES = ["?", "u1", "<i8", ">i4", "<f4", "<f8", "<c8", "<U3", "S2"]
 
 
-@settings(derandomize=True, deadline=None)
 @given(
     array=arrays_of.arrays(
         dtype=st.sampled_from(DTYPES).map(np.dtype),
@@ -60,15 +59,6 @@ def test_bytes_of_the_file_are_fixed(tmp_path: Path) -> None:
     assert content == header.ljust(127) + b"\n" + b"".join(number.to_bytes(8, "little") for number in range(6))
 
 
-def every_flip(content: bytes, places: Iterable[int]) -> Iterator[bytes]:
-    """The content with one bit of one byte changed, for each bit of the bytes at these places."""
-    for place in places:
-        for bit in range(8):
-            flipped = bytearray(content)
-            flipped[place] ^= 1 << bit
-            yield bytes(flipped)
-
-
 def test_no_flipped_bit_of_a_header_changes_what_is_read(tmp_path: Path) -> None:
     # Larger than what zipfile reads ahead: a header that claims less than there is would hide the zip's checksum.
     path, array = tmp_path / "file.npz", np.arange(3000, dtype=np.float32).reshape(50, 60)
@@ -77,7 +67,10 @@ def test_no_flipped_bit_of_a_header_changes_what_is_read(tmp_path: Path) -> None
     write_arrays(path, arrays)
     whole = path.read_bytes()
     start, listed = whole.index(b"\x93NUMPY"), whole.index(b"PK\x01\x02")
-    for damaged in every_flip(whole, [*range(start), *range(start + 10, start + 70), *range(listed, len(whole))]):
+    places = [*range(start), *range(start + 10, start + 70), *range(listed, len(whole))]
+    for place, bit in product(places, range(8)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << bit
         path.write_bytes(damaged)
         try:
             found = read_arrays(path)
@@ -89,11 +82,11 @@ def test_no_flipped_bit_of_a_header_changes_what_is_read(tmp_path: Path) -> None
             np.testing.assert_array_equal(read, arrays[name])
 
 
-@pytest.mark.parametrize(("claim", "instead"), [(b"(50, 60)", b"(50, 20)"), (b"(50, 60)", b"(90, 60)")])
-def test_header_that_claims_another_size_is_refused(tmp_path: Path, claim: bytes, instead: bytes) -> None:
+@pytest.mark.parametrize("claimed", [b"(50, 20)", b"(90, 60)"])
+def test_header_that_claims_another_size_is_refused(tmp_path: Path, claimed: bytes) -> None:
     path = tmp_path / "file.npz"
     write_arrays(path, {"weights": np.zeros((50, 60), dtype=np.float32)})
-    path.write_bytes(path.read_bytes().replace(claim, instead, 1))
+    path.write_bytes(path.read_bytes().replace(b"(50, 60)", claimed, 1))
     with pytest.raises(UnreadableArrayError, match="'weights' is damaged: its header does not fit its size"):
         read_arrays(path)
 

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from tests.experiments.runs import PATIENCE_SECONDS, Outcome, call
+from tests.experiments.runs import PATIENCE_SECONDS, Command, Outcome, call
 from thetarbm_cli import __version__
 from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.commands.session import Session, pass_session
@@ -35,27 +34,21 @@ def try_command(body: str) -> ModuleType:
     return module
 
 
-def environment(**variables: str) -> dict[str, str]:
+def thetarbm(*arguments: str, stdout: int = subprocess.PIPE, **variables: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("THETARBM_")}
-    return {**clean, "PYTHONIOENCODING": "utf-8", **variables}
-
-
-def thetarbm(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "thetarbm_cli", *arguments],
-        env=environment(**variables),
-        capture_output=True,
+        env={**clean, "PYTHONIOENCODING": "utf-8", **variables},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
         timeout=PATIENCE_SECONDS,
         check=False,
     )
 
 
-Attempt = Callable[..., Outcome]
-
-
 @pytest.fixture
-def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Attempt:
+def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """The command line in this process, with one more command that does what it is given."""
 
     def call_try(body: str, *options: str, **variables: str) -> Outcome:
@@ -85,30 +78,6 @@ def test_console_script_and_module_are_the_same_and_show_the_help_without_argume
     assert all(re.search(rf"^  {name} ", bare.stdout, re.MULTILINE) for name in COMMANDS)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["no-such-command"], ["no-such-command", "thetarbm --help"]),
-        (["--no-such-option", "info"], ["--no-such-option", "thetarbm --help"]),
-        (["info", "--no-such-option"], ["--no-such-option", "thetarbm info --help"]),
-        (["--backend", "torch", "info"], ["--backend", "torch", "numpy"]),
-        (["statsu"], ["did you mean status"]),
-        (["info", "--reslts", "x"], ["did you mean --results"]),
-        (["run", "--profile", "quik"], ["did you mean quick"]),
-        (["train", "--model", "thetaa"], ["is not one of 'rbm', ", "did you mean theta?"]),
-        (["status", "--source", "bilinea"], ["unknown source 'bilinea'", "did you mean bilinear?"]),
-        (["run", "--source", "elsewhere"], ["unknown source 'elsewhere'", "use generated, bilinear, official, or the"]),
-        (["multiverse", "--of", "tabels"], ["did you mean tables?"]),
-        (["train", "--model", "theta", "--set", "data.sed=2"], ["did you mean data.seed?"]),
-        (["info", "--results"], ["--results", "argument"]),
-    ],
-)
-def test_wrong_usage_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
-    done = call(tmp_path, tmp_path, *arguments)
-    done.assert_refused(*words)
-    assert done.err.count("\n") == 1
-
-
 def test_global_options_have_variables_and_the_option_wins(tmp_path: Path) -> None:
     def info(*words: str) -> list[Any]:
         sheet = json.loads(thetarbm(*words, **variables).stdout)
@@ -117,14 +86,12 @@ def test_global_options_have_variables_and_the_option_wins(tmp_path: Path) -> No
     data, results, other = (str(tmp_path / name) for name in ("data", "results", "other"))
     variables = {"THETARBM_DATA_DIR": data, "THETARBM_RESULTS": results, "THETARBM_THREADS": "2"}
     variables["THETARBM_BACKEND"] = "numpy"
+    assert json.loads(thetarbm("info", "--json").stdout)["results_dir"] == str(Path("results").resolve())
     assert info("info", "--json") == info("--json", "info") == [data, results, "asked for", 2]
-    assert info("--data-dir", other, "--threads", "1", "info", "--json") == [other, results, "asked for", 1]
-    assert info("info", "--json", f"--data-dir={other}", "--quiet", "--threads", "1") == [
-        other,
-        results,
-        "asked for",
-        1,
-    ]
+    # Before the command or after it.
+    changed = [other, results, "asked for", 1]
+    assert info("--data-dir", other, "--threads", "1", "info", "--json") == changed
+    assert info("info", "--json", f"--data-dir={other}", "--quiet", "--threads", "1") == changed
 
 
 MESSAGES = """
@@ -136,7 +103,7 @@ print("result")
 """
 
 
-def test_messages_go_to_stderr_and_quiet_leaves_results_and_warnings(attempt: Attempt) -> None:
+def test_messages_go_to_stderr_and_quiet_leaves_results_and_warnings(attempt: Command) -> None:
     assert attempt(MESSAGES) == Outcome(0, "result\n", "said\ninformed\nwarning: warned\n")
     for options, variables in ((["--quiet"], {}), ([], {"THETARBM_QUIET": "1"})):
         assert attempt(MESSAGES, *options, **variables) == Outcome(0, "result\n", "warning: warned\n")
@@ -154,42 +121,28 @@ def test_messages_go_to_stderr_and_quiet_leaves_results_and_warnings(attempt: At
         ("raise EOFError('short file')", 1, "EOFError: short file"),
     ],
 )
-def test_errors_are_one_sentence(attempt: Attempt, body: str, code: int, fact: str) -> None:
+def test_errors_are_one_sentence(attempt: Command, body: str, code: int, fact: str) -> None:
     done = attempt(body)
     assert (done.code, done.out, done.err.count("\n")) == (code, "", 1)
     assert done.err.startswith("error: ")
     assert fact in done.err
 
 
-def test_debug_shows_the_traceback_before_the_sentence(attempt: Attempt) -> None:
-    done = attempt("raise ValueError('why')", "--debug")
-    assert done.code == 1
-    assert done.err.startswith("Traceback (most recent call last):")
-    assert 'File "<try>", line 1' in done.err
-    assert done.err.splitlines()[-1].startswith("error: unexpected ValueError: why")
+def test_debug_shows_the_traceback_before_the_sentence(attempt: Command) -> None:
+    first, *_, last = attempt("raise ValueError('why')", "--debug").err.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert last.startswith("error: unexpected ValueError: why")
 
 
 def test_reader_that_went_away_gets_no_traceback() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "thetarbm_cli", "--debug", "info", "--json"],
-            env=environment(),
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-    finally:
-        os.close(writer)
+    done = thetarbm("--debug", "info", "--json", stdout=writer)
+    os.close(writer)
     assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_code_page_without_greek_gets_question_marks() -> None:
     # As a pipe of Windows is.
-    environment = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
-    words = [sys.executable, "-m", "thetarbm_cli", "tables", "--table", "γ"]
-    done = subprocess.run(words, env=environment, capture_output=True, check=False)
-    assert (done.returncode, b"there is no table '?'" in done.stderr) == (2, True)
+    done = thetarbm("tables", "--table", "γ", PYTHONIOENCODING="cp1252", PYTHONUTF8="0")
+    assert (done.returncode, "there is no table '?'" in done.stderr) == (2, True)

@@ -21,14 +21,9 @@ VALUES = st.recursive(
 )
 
 
-@given(VALUES)
-def test_json_is_read_back(value: object) -> None:
-    assert json.loads(documents.json_text(value)) == value
+def test_json_has_number_lists_on_one_line_and_no_nan() -> None:
     with pytest.raises(ValueError, match="JSON"):
-        documents.json_text([value, float("nan")])
-
-
-def test_json_has_number_lists_on_one_line() -> None:
+        documents.json_text([float("nan")])
     value = {"a": [0.1, 1e-300, -5, None], "b": ["[\n 1,\n 2\n]", "1"], "c": [[1, 2], []], "θ": {}}
     lines = documents.json_text(value).splitlines()
     assert lines[:3] == ["{", ' "a": [0.1,1e-300,-5,null],', ' "b": [']
@@ -44,17 +39,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "file.json"
 
 
-def test_a_document_comes_back_and_its_layout_does_not_matter(path: Path) -> None:
-    assert documents.read(path) == CONTENT
+def test_the_layout_of_a_document_does_not_matter_nor_that_it_is_from_before_there_were_checksums(path: Path) -> None:
     stored = json.loads(path.read_text())
     assert stored.keys() - CONTENT.keys() == {"checksum"}
-    path.write_text(json.dumps(dict(reversed(stored.items()))))
-    assert documents.read(path) == CONTENT
-
-
-def test_a_document_from_before_there_were_checksums_is_read(path: Path) -> None:
-    path.write_text(json.dumps(CONTENT))
-    assert documents.read(path) == CONTENT
+    for other in (dict(reversed(stored.items())), CONTENT):
+        path.write_text(json.dumps(other))
+        assert documents.read(path) == CONTENT
 
 
 def test_no_flipped_bit_of_a_document_changes_what_is_read(path: Path) -> None:
@@ -110,7 +100,6 @@ def test_what_is_no_file_or_too_large_is_not_read(path: Path, monkeypatch: pytes
         documents.read(path)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.dictionaries(st.text(), VALUES))
 def test_every_document_comes_back(tmp_path_factory: pytest.TempPathFactory, content: dict[str, Any]) -> None:
     path = tmp_path_factory.getbasetemp() / "any.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.registry import MODELS, Entry, Registry
+from thetarbm_cli.registry import Entry, Registry
 
 GROUP = "thetarbm.test"
 
@@ -44,25 +44,18 @@ def test_a_plugin_adds_and_cannot_replace(
     plugin(tmp_path, "good", "fraction = fractions:Fraction")
     plugin(tmp_path, "greedy", "path = fractions:Fraction")
     plugin(tmp_path, "odd", "odd = no target at all")
+    plugin(tmp_path, "bad", "thing = broken:Thing")
     with caplog.at_level(logging.WARNING, "thetarbm"):
         # A name that is there costs no look at the plug-ins.
         assert things.load("path") is Path
         assert not caplog.messages
         assert things.load("fraction").__name__ == "Fraction"
-        assert things.names == ("path", "day", "fraction")
+        assert set(things.names) == {"path", "day", "fraction", "thing"}
     assert sorted(caplog.messages) == [
         "the plug-in greedy is left out: there is a thing path already",
         "the plug-in odd is left out: 'no target at all' is no module:class",
     ]
-
-
-def test_a_plugin_that_cannot_be_imported_is_named(things: Registry[Entry], tmp_path: Path) -> None:
+    # One that cannot be imported is named.
     (tmp_path / "broken.py").write_text("raise RuntimeError('two\\nlines')\n")
-    plugin(tmp_path, "bad", "thing = broken:Thing")
     with pytest.raises(InputError, match=r"^the thing thing of the plug-in bad cannot be imported from broken:Thing: "):
         things.load("thing")
-
-
-def test_models_are_where_the_registry_says() -> None:
-    for name in MODELS.own:
-        assert MODELS.load(name).__module__.startswith("thetarbm_cli.models")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -22,17 +23,9 @@ from thetarbm_cli.models import ThetaRBM
 
 ROOT = Path(__file__).parents[2]
 TINY = Sizes(
-    images=600,
-    hidden=5,
-    rounds=1,
-    fine_rotations=12,
-    svm_epochs=1,
-    svm_tested=20,
-    oriented=50,
-    rotated_by_peer=2,
-    gamma_images=40,
-    gamma_parts=20,
-)
+    images=600, hidden=5, rounds=1, fine_rotations=12, svm_epochs=1, svm_tested=20, oriented=50, rotated_by_peer=2,
+    gamma_images=40, gamma_parts=20,
+)  # fmt: skip
 
 PROFILED = ("RBM epoch", "γ-score", "γ, second", "γ, TI-RBM")
 
@@ -87,16 +80,11 @@ def test_the_literal_version_trains_the_same_model(mnist_rot: Prepared) -> None:
         model = ThetaRBM(20, tensor="full", sparsity=None, backend="numpy")
         trainer = model.trainer(images)
         state = trainer.start()
-        if literal:
-            assert trainer.orientations is not None
-            job = epochs.literal_epoch(
-                model, trainer.inputs, trainer.orientations, state.parameters, state.increments["weights"]
-            )
-            for _ in range(8):
-                job()
-            trainer.run(state, 1)
-        else:
-            trainer.run(state, 9)
+        given = model, trainer.inputs, trainer.orientations, state.parameters, state.increments["weights"]
+        job = epochs.literal_epoch(*given)
+        for _ in range(8 if literal else 0):
+            job()
+        trainer.run(state, 1 if literal else 9)
         errors.append(state.history[-1].reconstruction_error)
     assert errors[0] < 0.95
     assert errors[0] == pytest.approx(errors[1], rel=0.05)
@@ -147,25 +135,18 @@ def test_wrong_options_are_refused_before_anything_is_measured(
     assert bench("--against", "torch").exit_code == 2
 
 
-def test_epochs_of_every_size_are_measured_with_their_memory(mnist_rot: Prepared) -> None:
-    images = mnist_rot.part("train")[0][:80]
-    at = {"images": 20, "rotations": 9, "batch": 100}
+def test_the_memory_of_an_epoch_grows_with_the_weights(mnist_rot: Prepared) -> None:
+    images, at = mnist_rot.images[:80].reshape(80, 784) / np.float32(255), {"images": 20, "rotations": 9, "batch": 100}
     smaller, larger = (scaling.epoch_cost(images, {**at, "hidden": hidden}, 1) for hidden in (500, 1000))
     assert min(smaller[0], larger[0]) > 0
-    # Weights, their increments and the random start: the memory grows with them.
     assert larger[1] - smaller[1] > 500 * 784 * 4 * 2 / 2**20
 
 
 def test_conclusions_say_where_a_change_begins_to_pay() -> None:
-    tried = [
-        Payoff.of("batch", "200", 1.05),
-        Payoff.of("batch", "500", 1.2),
-        Payoff.of("float16", "10,000 images", 0.97, 0.5),
-        Payoff.of("threads", "batch 100", 0.8),
-    ]
+    tried = [Payoff.of("batch", "200", 1.05), Payoff.of("batch", "500", 1.2), Payoff.of("threads", "batch 100", 0.8)]
+    tried.append(Payoff.of("float16", "10,000 images", 0.97, 0.5))
     assert [payoff.pays for payoff in tried] == [False, True, False, False]
     batch, threads, half = conclusions(tried, 784, memory_megabytes=784 * 4)
     assert batch == "A bigger batch pays at: 500."
     assert "not" in threads
-    assert "0.97" in half
     assert "1,048,576 images" in half

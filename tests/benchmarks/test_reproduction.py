@@ -29,9 +29,6 @@ def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(cont
     ratio = recorded.ratio()
     assert ratio.value == pytest.approx(second / 2 / 60)
     assert (ratio.unit, ratio.goal, ratio.met) == ("min", 17.0, False)
-    assert (
-        ratio.note == f"times of {WANTED} records by 2; seed by seed {120 * WANTED / 120:.1f}, {second / 120:.1f} min"
-    )
 
 
 def test_products_are_counted_for_every_run_once():
@@ -59,22 +56,15 @@ def test_a_part_of_the_records_gives_no_figure(context):
     assert recorded.ratio() is None
 
 
-def test_a_log_tells_the_wall_time(tmp_path):
+def test_a_log_tells_the_wall_time_and_one_of_something_else_is_refused(tmp_path):
     log = tmp_path / "run.json"
     log.write_text(json.dumps({"done": 33, "cached": 0, "failed": 0, "seconds": 1500.0, "runs": []}))
     ratio = logged_time(log)
     assert (ratio.value, ratio.met, ratio.note) == (25.0, False, "wall time of 33 runs")
-
-
-@pytest.mark.parametrize(
-    ("text", "fact"),
-    [
+    for text, fact in (
         ("[]", "run.json"),
         ('{"done": 3, "cached": 2, "failed": 0, "seconds": 9}', "3 runs made and 2"),
-    ],
-)
-def test_a_log_of_something_else_is_refused(tmp_path, text, fact):
-    log = tmp_path / "run.json"
-    log.write_text(text)
-    with pytest.raises(InputError, match=fact):
-        logged_time(log)
+    ):
+        log.write_text(text)
+        with pytest.raises(InputError, match=fact):
+            logged_time(log)

@@ -3,10 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import evaluated, small_data, thetarbm, trained
-
-__all__ = ["evaluated", "small_data", "thetarbm", "trained"]
-
 
 @pytest.fixture
 def results(evaluated: Path, tmp_path: Path) -> Path:

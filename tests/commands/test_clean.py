@@ -14,17 +14,18 @@ from thetarbm_cli.experiments.suite.loader import load_suite
 
 @pytest.fixture
 def suite(tmp_path: Path) -> str:
-    """The small suite over results with a run of it, one of its older form, one by hand and one of an old algorithm."""
+    """The small suite over results with a run of it on other images, one of its older form, by hand and too old."""
     older = load_suite(write_suite(tmp_path, SMALL.replace("epochs: 3", "epochs: 4"))).cells("tiny")
     path = write_suite(tmp_path)
     cells = load_suite(path).cells("tiny")
-    by_hand = record_for(older[1], 5, test_error_percent=1.0).model_copy(
-        update={"cells": [], "suite": None, "run": "rbm-by-hand"}
-    )
-    ancient = record_for(cells[2], test_error_percent=1.0).model_copy(update={"algorithm": 0, "run": "theta-ancient"})
-    stale = record_for(older[0], test_error_percent=1.0).model_copy(update={"run": "rbm-stale"})
-    good = record_for(cells[0], test_error_percent=1.0).model_copy(update={"run": "rbm-good"})
-    save(tmp_path / "results", good, stale, by_hand, ancient)
+    for cell, changes in (
+        (cells[0], {"run": "rbm-good"}),
+        (older[0], {"run": "rbm-stale"}),
+        (older[1], {"run": "rbm-by-hand", "cells": [], "suite": None}),
+        (cells[2], {"run": "theta-ancient", "algorithm": 0}),
+    ):
+        record = record_for(cell, source="bilinear", test_error_percent=1.0)
+        save(tmp_path / "results", record.model_copy(update=changes))
     for run in ("rbm-good", "rbm-stale"):
         RunStore(tmp_path / "results").weights_path(run).write_bytes(b"weights")
     return str(path)
@@ -41,7 +42,8 @@ def test_stale_runs_go_and_others_stay(thetarbm: Command, tmp_path: Path, suite:
     assert [row["run"] for row in dry["would_remove"]] == ["rbm-stale", "theta-ancient"]
     assert dry["would_free_bytes"] > 0
     assert re.search(r"^2 would be removed, \d+\.\d MB$", thetarbm("clean", "--suite", suite, "-n").out, re.MULTILINE)
-    with RunStore(tmp_path / "results").locked("rbm-stale"), RunStore(tmp_path / "results").locked("theta-ancient"):
+    store = RunStore(tmp_path / "results")
+    with store.locked("rbm-stale"), store.locked("theta-ancient"):
         # Runs that are worked on stay.
         assert thetarbm("clean", "--suite", suite, "--yes").code == 0
     assert runs_in(tmp_path) == before
@@ -50,20 +52,16 @@ def test_stale_runs_go_and_others_stay(thetarbm: Command, tmp_path: Path, suite:
     assert "rbm-stale: made for rbm/sparsity=0.3@tiny with settings that the suite no longer has" in done.out
     assert "theta-ancient: made by version 0 of the algorithm" in done.out
     assert runs_in(tmp_path) == ["rbm-by-hand", "rbm-good"]
-    assert RunStore(tmp_path / "results").weights_path("rbm-good").exists()
+    assert store.weights_path("rbm-good").exists()
     assert thetarbm("clean", "--suite", suite).out == "nothing to remove\n"
 
 
 def test_runs_of_other_suites_stay_and_those_that_name_none(thetarbm: Command, tmp_path: Path, suite: str) -> None:
-    for run, other in (
-        ("rbm-stale", {"file": "mine.yaml", "title": "small"}),
-        ("theta-ancient", {"file": "suite.yaml", "title": "another"}),
-    ):
-        rewrite(tmp_path / "results", run, {"suite": other})
-    assert thetarbm("clean", "--suite", suite, "--yes").out == "nothing to remove\n"
-    for run in ("rbm-stale", "theta-ancient"):
-        rewrite(tmp_path / "results", run, {"suite": None})
-    assert thetarbm("clean", "--suite", suite, "--yes").out == "nothing to remove\n"
+    others = ({"file": "mine.yaml", "title": "small"}, {"file": "suite.yaml", "title": "another"})
+    for suites in (others, (None, None)):
+        for run, named in zip(("rbm-stale", "theta-ancient"), suites, strict=True):
+            rewrite(tmp_path / "results", run, {"suite": named})
+        assert thetarbm("clean", "--suite", suite, "--yes").out == "nothing to remove\n"
 
 
 def test_runs_say_for_which_suite_they_were_made(thetarbm: Command, tmp_path: Path) -> None:
@@ -90,6 +88,6 @@ def test_no_means_no(thetarbm: Command, tmp_path: Path, suite: str, monkeypatch:
 
 def test_weights_go_when_asked_for_and_records_stay(thetarbm: Command, tmp_path: Path, suite: str) -> None:
     done = thetarbm("clean", "--suite", suite, "--weights", "--yes", "--json")
-    assert {row["run"] for row in done.json["removed"]} == {"rbm-stale", "theta-ancient", "rbm-good"}
+    assert sorted(row["run"] for row in done.json["removed"]) == ["rbm-good", "rbm-stale", "theta-ancient"]
     assert runs_in(tmp_path) == ["rbm-by-hand", "rbm-good"]
     assert not RunStore(tmp_path / "results").weights_path("rbm-good").exists()

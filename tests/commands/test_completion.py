@@ -96,36 +96,36 @@ def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
     assert complete(folder, "thetarbm run theta/sparsity=0.3 theta/sparsity=0.", "bash") == ["0.2", "0.1"]
     assert complete(folder, "thetarbm run perturbation/n=4,p=0.1", "bash") == ["0.1"]
     assert complete(folder, "thetarbm run --profile=q", "bash") == ["quick"]
+    assert complete(folder, "thetarbm train --set tensor=f", "bash") == ["full"]
+    # A source that is no word is a file.
+    assert ask(folder, "bash_complete", COMP_WORDS="thetarbm train --source my", COMP_CWORD="3") == "file,my\n"
     # Where bash is told not to break at "=", it gets the whole word.
     whole = ask(folder, "bash_complete", COMP_WORDS="thetarbm run theta/sparsity=0.3", COMP_CWORD="2")
     assert whole == "plain,theta/sparsity=0.3\n"
 
 
-def test_choices_complete(folder: Path) -> None:
-    for line, answers in (
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
         ("train --model=th", ["--model=theta", "--model=theta-local"]),
         ("tables --table mn", ["mnist"]),
         ("run --profile ", ["paper", "best", "survey", "quick", "tiny"]),
         ("run --force mnist-th", ["mnist-theta"]),
         ("figures table-1 tab", ["table-2", "table-3"]),
         ("prepare-data --source ", ["generated", "bilinear", "official"]),
-    ):
-        assert complete(folder, f"thetarbm {line}") == answers
-    # A source that is no word is a file.
-    assert ask(folder, "bash_complete", COMP_WORDS="thetarbm train --source my", COMP_CWORD="3") == "file,my\n"
+        # Settings by the model that is named, then by their values.
+        ("train --model theta --set tens", ["tensor="]),
+        ("train --model rbm --set tens", []),
+        ("train --model theta --set tensor=f", ["tensor=full"]),
+        ("train --set data.tr", ["data.train_on=", "data.train="]),
+        ("list --where tens", ["tensor="]),
+    ],
+)
+def test_choices_and_settings_complete(folder: Path, line: str, answers: list[str]) -> None:
+    assert complete(folder, f"thetarbm {line}") == answers
 
 
-@pytest.mark.parametrize("text", ["", "experiments: [{name: 3}]", "a: ["])
-def test_broken_suite_completes_to_nothing(folder: Path, text: str) -> None:
-    (folder / "experiments.yaml").write_text(text)
-    assert complete(folder, "thetarbm run --profile ") == []
-    assert complete(folder, "thetarbm run x") == []
-
-
-def test_settings_complete_by_the_model_that_is_named_and_then_by_their_values(folder: Path) -> None:
-    assert complete(folder, "thetarbm train --model theta --set tens") == ["tensor="]
-    assert complete(folder, "thetarbm train --model rbm --set tens") == []
-    assert complete(folder, "thetarbm train --model theta --set tensor=f") == ["tensor=full"]
-    assert "data.train=" in complete(folder, "thetarbm train --set data.")
-    assert complete(folder, "thetarbm list --where tens") == ["tensor="]
-    assert complete(folder, "thetarbm train --set tensor=f", "bash") == ["full"]
+def test_broken_suite_completes_to_nothing(folder: Path) -> None:
+    for text in ("", "experiments: [{name: 3}]", "a: ["):
+        (folder / "experiments.yaml").write_text(text)
+        assert complete(folder, "thetarbm run --profile ") == complete(folder, "thetarbm run x") == []

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.data.archives import write_own
 from tests.experiments.runs import Command, context_of, parts_of, run_of
 from thetarbm_cli.experiments.runs.loading import load_checked, load_model
 
@@ -53,7 +54,7 @@ def test_features_of_a_user_s_images(thetarbm: Command, small_data: Path, traine
     images, labels = parts_of(small_data)["test"]
     expected = features_of(small_data, trained, run_of(trained, "theta"), images[:20])
     squares, out, own = images[:20].reshape(-1, 28, 28), tmp_path / "f.npz", tmp_path / "images.npz"
-    np.savez(own, images=np.round(squares * 255).astype(np.uint8), labels=labels[:20])
+    write_own(own, images=np.round(squares * 255).astype(np.uint8), labels=labels[:20])
     assert thetarbm("features", "theta", "--out", str(out), "--images", str(own), results=trained).code == 0
     with np.load(out) as archive:
         assert archive.files == ["features"]
@@ -65,69 +66,38 @@ def test_features_of_a_user_s_images(thetarbm: Command, small_data: Path, traine
     assert printed.err == "1 images × 40 features\n"
 
 
-def test_images_of_another_size_are_refused_and_nothing_is_written(
-    thetarbm: Command, trained: Path, tmp_path: Path
+@pytest.fixture
+def unlabelled(tmp_path: Path) -> str:
+    """A file of images without labels."""
+    np.savez(tmp_path / "mine.npz", images=np.random.default_rng(0).random((60, 8, 8)))
+    return str(tmp_path / "mine.npz")
+
+
+def test_images_without_labels_are_learned_from_and_have_gamma_but_no_error(
+    thetarbm: Command, tmp_path: Path, unlabelled: str
 ) -> None:
-    images = tmp_path / "images.npz"
-    np.savez(images, images=np.zeros((3, 20, 20), dtype=np.uint8))
-    outcome = thetarbm("features", "theta", "--out", str(tmp_path / "f.npz"), "--images", str(images), results=trained)
-    outcome.assert_refused("images.npz", "400 pixels", "trained on 784")
-    assert [path.name for path in tmp_path.iterdir()] == ["images.npz"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("nothing --out f.npz", ["no run 'nothing'"]),
-        ("theta --out f.npz --images missing.npz", ["missing.npz"]),
-        ("theta --out f.npy", ["FILE.npz", "FILE.csv", "f.npy"]),
-    ],
-)
-def test_wrong_usage(
-    thetarbm: Command,
-    trained: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: str,
-    words: list[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    thetarbm("features", *arguments.split(), results=trained).assert_refused(*words)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_images_without_labels_are_learned_from_and_have_gamma_but_no_error(thetarbm: Command, tmp_path: Path) -> None:
-    source = tmp_path / "mine.npz"
-    np.savez(source, images=np.random.default_rng(0).random((60, 8, 8)))
-    small = ("train", "--model", "theta", "--source", str(source), "--hidden", "5", "--epochs", "1")
-    trained = thetarbm(*small)
-    assert trained.code == 0, trained.err
-    run = thetarbm(*small, "--json")
-    # What train suggests next.
-    suggested = trained.out.splitlines()[-1].split()
-    first = thetarbm(*suggested[suggested.index("thetarbm") + 1 :])
-    assert first.code == 0
-    assert "no labels" in first.err
+    small = ("train", "--model", "theta", "--source", unlabelled, "--hidden", "5", "--epochs", "1", "--json")
+    run = thetarbm(*small).json["run"]
+    first = thetarbm("evaluate", run)
+    assert (first.code, "no labels" in first.err) == (0, True)
     assert "test error — (no labels)   γ train" in first.out
     (again,) = thetarbm("evaluate", "--all", "--json").json["runs"]
     assert (again["cached"], again["test_error_percent"]) == (True, None)
     assert again["gamma_train"] > 0
     assert again["gamma_test"] > 0
     for option in ("--grid-search", "--invariance"):
-        thetarbm("evaluate", run.json["run"], option).assert_refused(str(source), "labels", "SVM")
-    assert thetarbm("evaluate", run.json["run"], "--force", "--json").json["runs"] == [{**again, "cached": False}]
+        thetarbm("evaluate", run, option).assert_refused(unlabelled, "labels", "SVM")
+    assert thetarbm("evaluate", run, "--force", "--json").json["runs"] == [{**again, "cached": False}]
     (listed,) = thetarbm("list", "--json").json["runs"]
     assert (listed["test_error_percent"], listed["gamma_test"]) == (None, again["gamma_test"])
-    assert "test error" not in thetarbm("show", run.json["run"]).out
-    assert thetarbm("features", run.json["run"], "--out", str(tmp_path / "x.csv")).code == 0
+    assert "test error" not in thetarbm("show", run).out
+    assert thetarbm("features", run, "--out", str(tmp_path / "x.csv")).code == 0
     assert (tmp_path / "x.csv").read_text().startswith("split,unit0")
-    assert thetarbm("prepare-data", "--source", str(source)).code == 0
+    assert thetarbm("prepare-data", "--source", unlabelled).code == 0
 
 
-def test_a_suite_runs_on_images_without_labels(thetarbm: Command, tmp_path: Path) -> None:
-    source = tmp_path / "mine.npz"
-    np.savez(source, images=np.random.default_rng(0).random((60, 8, 8)))
-    words = ("orbm/sparsity=0.3", "--profile", "tiny", "--source", str(source))
+def test_a_suite_runs_on_images_without_labels(thetarbm: Command, unlabelled: str) -> None:
+    words = ("orbm/sparsity=0.3", "--profile", "tiny", "--source", unlabelled)
     made = thetarbm("run", *words)
     assert made.code == 0, made.err
     assert "no labels, γ " in made.err
@@ -138,5 +108,5 @@ def test_a_suite_runs_on_images_without_labels(thetarbm: Command, tmp_path: Path
     assert measured == {"gamma_train", "gamma_test", "gamma_train_unaligned", "gamma_test_unaligned"}
     assert thetarbm("tables", "--profile", "tiny").code == 0
     assert thetarbm("tables", "--profile", "tiny", "--check").code == 0
-    perturbed = thetarbm("perturb", "--profile", "tiny", "--source", str(source), "--n", "1", "--p", "0.1")
+    perturbed = thetarbm("perturb", "--profile", "tiny", "--source", unlabelled, "--n", "1", "--p", "0.1")
     assert (perturbed.code, "no labels" in perturbed.err) == (1, True)

@@ -10,14 +10,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from tests.data.archives import write_own
 from tests.docs.pages import ROOT, commands
 from tests.experiments.runs import Command, call, rewrite, run_of
 from tests.experiments.suites import SMALL
-from thetarbm_cli.data.sources.fashion import find_fashion
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.data.sources.fashion import DEBIAN
 from thetarbm_cli.experiments.runs.store import RunStore
 
 TINY = ("--suite", "experiments.yaml", "--profile", "tiny")
@@ -111,11 +110,11 @@ def test_the_commands_of_the_readme(whole_clone: Path, data_dir: Path, tmp_path:
     """Each as it stands there; runs that are not among the committed ones go into another folder."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("THETARBM_")}
     environment |= {"PYTHONPATH": str(whole_clone), "THETARBM_DATA_DIR": str(data_dir), "BROWSER": "true"}
-    rng, run = np.random.default_rng(0), ""
-    np.savez(whole_clone / "images.npz", images=rng.random((60, 8, 8)), labels=np.arange(60) % 2)
+    run, fashion_is_installed = "", (DEBIAN / "train-images-idx3-ubyte.gz").is_file()
+    write_own(whole_clone / "images.npz")
     for line in commands(ROOT / "README.md"):
         words = [run if word == "RUN" else word for word in shlex.split(line, comments=True)[1:]]
-        if "fashion-rot" in words and not _has_fashion(data_dir):
+        if "fashion-rot" in words and not fashion_is_installed:
             continue
         elsewhere = "quick" in words or "images.npz" in words or "theta-" in line
         done = subprocess.run(
@@ -132,11 +131,3 @@ def test_the_commands_of_the_readme(whole_clone: Path, data_dir: Path, tmp_path:
         run = run or (done.stdout.split()[1] if words[0] == "train" else "")
     check = [sys.executable, "-m", "thetarbm_cli", "tables", "--check"]
     assert subprocess.run(check, cwd=whole_clone, env=environment, check=False, capture_output=True).returncode == 0
-
-
-def _has_fashion(data_dir: Path) -> bool:
-    try:
-        find_fashion(data_dir, None)
-    except InputError:
-        return False
-    return True

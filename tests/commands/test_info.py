@@ -8,13 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.data.archives import write_own
 from tests.experiments.runs import call, finish, spawn
+from thetarbm_cli.backend import _cores
 from thetarbm_cli.data.prepare import prepare
-
-
-def cores() -> int:
-    """Those that this process may use, which BLAS asks for too."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def sheet_of(data_dir: Path, *options: str) -> dict[str, Any]:
@@ -38,13 +35,11 @@ def test_blas_pools_have_the_threads_that_were_asked_for(tmp_path: Path) -> None
     pools = sheet_of(tmp_path, "--threads", "2")["blas"]
     assert pools
     assert {pool["user_api"] for pool in pools} == {"blas"}
-    assert {pool["num_threads"] for pool in pools} == {min(2, cores())}
+    assert {pool["num_threads"] for pool in pools} == {min(2, _cores())}
 
 
 def test_prepared_data_is_listed_unless_its_description_is_damaged(tmp_path: Path) -> None:
-    own = tmp_path / "own.npz"
-    images = np.random.default_rng(0).random((30, 6, 6), dtype=np.float32)
-    np.savez(own, images=images, labels=np.arange(30) % 3, split=np.repeat([0, 1, 2], 10))
+    own = write_own(tmp_path / "own.npz", 30, split=np.repeat([0, 1, 2], 10))
     prepared = prepare(tmp_path / "data", source=str(own))
     (found,) = call(tmp_path / "data", tmp_path, "info", "--json").json["prepared"]
     assert (found["sha256"], found["path"]) == (prepared.sha256, str(prepared.path))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.experiments.runs import MODELS, Command, call, files_in, run_of
+from tests.experiments.runs import MODELS, Command, call, run_of
 from thetarbm_cli.experiments.runs import packing
 from thetarbm_cli.experiments.runs.store import RunStore
 
@@ -18,11 +18,16 @@ from thetarbm_cli.experiments.runs.store import RunStore
 @pytest.fixture(scope="module")
 def several(evaluated: Path, small_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All models measured, and the θ-RBM once more with another sparsity and seed, not measured."""
-    results = tmp_path_factory.mktemp("several") / "results"
-    shutil.copytree(evaluated, results)
+    results = Path(shutil.copytree(evaluated, tmp_path_factory.mktemp("several") / "results"))
     words = ("--model", "theta", "--profile", "tiny", "--sparsity", "0.1", "--seed", "3", "--set", "svm.C=5")
     assert call(small_data, results, "train", *words).code == 0
     return results
+
+
+@pytest.fixture
+def results(several: Path, tmp_path: Path) -> Path:
+    """A copy of them, where the command looks for them."""
+    return Path(shutil.copytree(several, tmp_path / "results"))
 
 
 def test_list_has_every_record_with_what_sets_it_apart(thetarbm: Command, several: Path) -> None:
@@ -34,9 +39,7 @@ def test_list_has_every_record_with_what_sets_it_apart(thetarbm: Command, severa
         for name in ("model", "seed", "test_error_percent", "gamma_train", "gamma_test"):
             assert listed[run["run"]][name] == run[name]
     (other,) = (run for run in listed.values() if run["seed"] == 3)
-    assert other["differs"]["sparsity"] == 0.1
-    assert other["differs"]["svm.C"] == 5.0
-    assert other["differs"]["data.train"] == 300
+    assert {"sparsity": 0.1, "svm.C": 5.0, "data.train": 300}.items() <= other["differs"].items()
     assert "momentum" not in other["differs"]
 
 
@@ -54,9 +57,7 @@ def test_list_chooses_and_sorts(thetarbm: Command, several: Path) -> None:
         values = [run[name] for run in runs("--sort", words)]
         assert values[:-1] == sorted(values[:-1], reverse=reverse)  # type: ignore[type-var]
         assert values[-1] is None
-
-
-def test_csv_has_all_settings_and_numbers(thetarbm: Command, several: Path) -> None:
+    # As CSV with all settings and numbers.
     lines = list(csv.DictReader(io.StringIO(thetarbm("list", "--csv", results=several).out)))
     assert len(lines) == len(MODELS) + 1
     (orbm,) = (line for line in lines if line["model"] == "orbm")
@@ -68,20 +69,11 @@ def test_csv_has_all_settings_and_numbers(thetarbm: Command, several: Path) -> N
 
 def test_list_of_nothing(thetarbm: Command, tmp_path: Path) -> None:
     assert thetarbm("list", "--json").json == {"runs": []}
-    assert thetarbm("list").out == ""
-    assert "results" in thetarbm("list").err
+    nothing = thetarbm("list")
+    assert (nothing.out, "results" in nothing.err) == ("", True)
     assert not (tmp_path / "results").exists()
     (tmp_path / "file").touch()
-    for command in ("list", "status", "info"):
-        thetarbm(command, results=tmp_path / "file").assert_refused("file")
-
-
-def test_wrong_words_are_refused_and_near_names_offered(thetarbm: Command, several: Path) -> None:
-    for words in ("--where x", "--json --csv"):
-        thetarbm("list", *words.split(), results=several).assert_refused()
-    thetarbm("list", "--where", "sparsty=0.3", results=several).assert_refused("sparsity")
-    thetarbm("list", "--sort", "eror", results=several).assert_refused("mean error?", "gamma_test")
-    thetarbm("compare", run_of(several, "rbm"), run_of(several, "rbm"), results=several).assert_refused("two")
+    thetarbm("list", results=tmp_path / "file").assert_refused("file")
 
 
 def test_compare_shows_only_what_differs(thetarbm: Command, several: Path) -> None:
@@ -96,9 +88,7 @@ def test_compare_shows_only_what_differs(thetarbm: Command, several: Path) -> No
     assert "sparsity" in thetarbm("compare", first, second, results=several).out
 
 
-def test_pack_then_every_command_reads_it(thetarbm: Command, several: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(several, results)
+def test_pack_then_every_command_reads_it(thetarbm: Command, results: Path, tmp_path: Path) -> None:
     before = thetarbm("list", "--csv").out
     slim = thetarbm("pack", "--all", "--slim", "--out", str(tmp_path / "slim.records.xz"), "--json").json
     told = thetarbm("pack", "--all", "--remove", "--json").json
@@ -111,9 +101,7 @@ def test_pack_then_every_command_reads_it(thetarbm: Command, several: Path, tmp_
     assert thetarbm("train", "--model", "theta", "--profile", "tiny", "--json").json["cached"]
 
 
-def test_packing_adds_to_a_pack_and_loses_nothing(thetarbm: Command, several: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(several, results)
+def test_packing_adds_to_a_pack_and_loses_nothing(thetarbm: Command, results: Path) -> None:
     everything = RunStore(results).identifiers()
     assert thetarbm("pack", run_of(results, "rbm"), "--remove").code == 0
     assert thetarbm("pack", run_of(results, "orbm"), "--remove", "--json").json["records"] == 2
@@ -124,19 +112,7 @@ def test_packing_adds_to_a_pack_and_loses_nothing(thetarbm: Command, several: Pa
     thetarbm("pack", run_of(results, "pixels")).assert_refused(str(pack))
 
 
-@pytest.mark.parametrize("words", ["", "--all RBM", "--all --out x.xz", "--all --remove --out ELSEWHERE"])
-def test_what_cannot_be_packed_is_refused(thetarbm: Command, several: Path, tmp_path: Path, words: str) -> None:
-    elsewhere = tmp_path / "elsewhere.records.xz"
-    given = {"RBM": run_of(several, "rbm"), "ELSEWHERE": str(elsewhere)}
-    before = files_in(several)
-    thetarbm("pack", *(given.get(word, word) for word in words.split()), results=several).assert_refused()
-    assert files_in(several) == before
-    assert not elsewhere.exists()
-
-
-def test_a_record_that_changes_while_it_is_packed_stays(several: Path, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    shutil.copytree(several, results)
+def test_a_record_that_changes_while_it_is_packed_stays(results: Path) -> None:
     store, run = RunStore(results), run_of(results, "rbm")
     record = store.require(run)
     packing.pack_records(store, store.packed / "a.records.xz", store.identifiers(), slim=False)

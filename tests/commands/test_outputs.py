@@ -7,51 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import numpy as np
 import pytest
 
+from tests.data.archives import write_own
 from tests.docs.pages import ROOT, script
 from tests.experiments.runs import MODELS, Command, run_of
 from tests.experiments.suites import FAILING, save, write_suite
 from tests.reporting.numbers import records
 from tests.reporting.pages import few_figures
-from thetarbm_cli import outputs
 from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.experiments.runs import evaluation as measuring
 from thetarbm_cli.measures import theory
 from thetarbm_cli.outputs import OUTPUTS
 
-# What the outside builds on, whatever else is added: these names are there, always.
-PROMISED: dict[type[outputs.Output], str] = {
-    outputs.Info: "version backend backend_reason blas threads data_dir results_dir prepared",
-    outputs.PreparedData: "dataset source path sha256 splits pixel_mean pixel_std orientations preview cached",
-    outputs.Splits: "train valid test",
-    outputs.Train: "run model settings seed cached path weights epochs seconds reconstruction_error mean_activation",
-    outputs.EvaluatedRun: "run model sparsity seed test_error_percent gamma_train gamma_test dead_units cached",
-    outputs.Perturb: "scope unperturbed_error_percent cells",
-    outputs.PerturbedCell: "n p test_error_percent run",
-    outputs.Verify: "passed checks",
-    outputs.Check: "name rotation value tolerance exact passed",
-    outputs.Run: "done cached failed seconds runs",
-    outputs.SuiteRun: "run experiment state reason",
-    outputs.Status: "due cells",
-    outputs.SuiteCell: "experiment cell seeds state reason",
-    outputs.ListedRun: "run model seed state differs test_error_percent gamma_test cells",
-    outputs.Compare: "runs settings measures",
-    outputs.TableValue: "model sparsity column mean std seeds published",
-}
 UNALIGNED = ("test_error_percent_unaligned", "gamma_train_unaligned", "gamma_test_unaligned")
 
 
-def schema_of(command: str) -> dict[str, Any]:
-    text = (ROOT / "docs" / "schema" / f"{command}.schema.json").read_text(encoding="utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
-
-
 def check(command: str, *outputs: dict[str, Any]) -> None:
+    schema = json.loads((ROOT / "docs" / "schema" / f"{command}.schema.json").read_text(encoding="utf-8"))
     for output in outputs:
-        jsonschema.validate(output, schema_of(command), jsonschema.Draft202012Validator)
+        jsonschema.validate(output, schema, jsonschema.Draft202012Validator)
 
 
 def test_files_are_what_make_schema_writes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,35 +46,20 @@ def test_every_command_that_has_json_has_a_schema() -> None:
     assert set(OUTPUTS) == with_json
 
 
-def test_what_is_promised_is_always_there() -> None:
-    for model, names in PROMISED.items():
-        required = {name for name, field in model.model_fields.items() if field.is_required()}
-        assert set(names.split()) <= required, model
-
-
 def test_data_and_models(thetarbm: Command, trained: Path, small_data: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(small_data, data)
-    np.savez(tmp_path / "own.npz", images=np.random.default_rng(0).random((30, 6, 6)), labels=np.arange(30) % 3)
+    own = str(write_own(tmp_path / "own.npz"))
+    for words in ((), ("--dataset", "all"), ("--source", own)):
+        check("prepare-data", thetarbm("prepare-data", "--json", *words, data_dir=data).json)
     check("info", thetarbm("info", "--json", data_dir=data).json)
-    check(
-        "prepare-data",
-        thetarbm("prepare-data", "--json", data_dir=data).json,
-        thetarbm("prepare-data", "--dataset", "all", "--json", data_dir=data).json,
-        thetarbm("prepare-data", "--source", str(tmp_path / "own.npz"), "--json", data_dir=data).json,
-    )
-    check("info", thetarbm("info", "--json", data_dir=data).json)
-    check(
-        "train",
-        *(thetarbm("train", "--model", name, "--profile", "tiny", "--json", results=trained).json for name in MODELS),
-    )
+    for name in MODELS:
+        check("train", thetarbm("train", "--model", name, "--profile", "tiny", "--json", results=trained).json)
 
 
-def test_measures(thetarbm: Command, evaluated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measures(thetarbm: Command, results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "GRID_PENALTIES", (10.0,))
     monkeypatch.setattr(measuring, "GRID_WIDTHS", (0.02, 0.04))
-    results = tmp_path / "results"
-    shutil.copytree(evaluated, results)
     runs = [run_of(results, model) for model in MODELS]
     measured, searched = (
         thetarbm("evaluate", *what, "--json").json for what in (["--all"], [runs[0], "--grid-search"])
@@ -130,7 +90,9 @@ def test_the_suite(thetarbm: Command, tmp_path: Path) -> None:
     check("show", thetarbm("show", failed, "--json").json)
 
 
-def test_tables(thetarbm: Command, tmp_path: Path) -> None:
+def test_tables_and_checks(thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(theory, "UPDATES", 5)
+    monkeypatch.setattr(theory, "HIDDEN", 10)
     empty = thetarbm("tables", "--json").json
     save(tmp_path / "results", *records(seeds=1))
     full = thetarbm("tables", "--json").json
@@ -139,9 +101,4 @@ def test_tables(thetarbm: Command, tmp_path: Path) -> None:
     check("figures", thetarbm("figures", "table-1", "--json").json)
     with few_figures():
         check("report", thetarbm("report", "--json").json)
-
-
-def test_checks(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(theory, "UPDATES", 5)
-    monkeypatch.setattr(theory, "HIDDEN", 10)
     check("verify", thetarbm("verify", "--size", "8", "--rotations", "4", "--json").json)

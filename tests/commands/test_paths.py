@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
+from tests.data.archives import write_own
 from tests.experiments.runs import Command, call, files_in, run_of
 from tests.experiments.suites import write_suite
 
@@ -20,9 +20,8 @@ def home(tmp_path: Path, small_data: Path, trained: Path, monkeypatch: pytest.Mo
     shutil.copytree(small_data, home / "data")
     shutil.copytree(trained, home / "results")
     write_suite(home)
-    images = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
-    np.savez(home / "own.npz", images=images, labels=np.arange(60) % 2)
-    np.savez(home / "digits.npz", images=np.zeros((2, 28, 28), dtype=np.uint8))
+    write_own(home / "own.npz")
+    write_own(home / "digits.npz", 2, side=28)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.chdir(work)
     return home
@@ -32,6 +31,7 @@ def home(tmp_path: Path, small_data: Path, trained: Path, monkeypatch: pytest.Mo
     ("words", "made"),
     [
         ("train --model rbm --profile tiny --set data.source=~/own.npz --epochs 1", "data/own-*.npz"),
+        ("prepare-data --source=~/own.npz", "data/own-*.npz"),
         ("features rbm --out=~/new/f.npz --images=~/digits.npz", "new/f.npz"),
         ("show ~/results/runs/RUN/run.json", "results"),
         ("report --suite=~/suite.yaml --profile tiny --out=~/page.html", "page.html"),

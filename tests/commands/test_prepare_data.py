@@ -9,16 +9,10 @@ import numpy as np
 import pytest
 from skimage.io import imread
 
+from tests.data.archives import write_own
 from tests.experiments.runs import Command, files_in, finish, spawn
 from thetarbm_cli.data import prepare
 from thetarbm_cli.reporting.figures.images import preview
-
-
-def own_file(tmp_path: Path, **changes: Any) -> Path:
-    generator = np.random.default_rng(1)
-    arrays = {"images": generator.random((60, 10, 10)), "labels": np.arange(60) % 15, **changes}
-    np.savez(tmp_path / "mine.npz", **arrays)
-    return tmp_path / "mine.npz"
 
 
 def test_mnist_rot_is_as_the_paper_describes_it(thetarbm: Command, data_dir: Path) -> None:
@@ -40,7 +34,7 @@ def test_mnist_rot_is_as_the_paper_describes_it(thetarbm: Command, data_dir: Pat
 def test_it_is_described_and_made_once_until_it_is_damaged_or_forced(
     thetarbm: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    own, data = own_file(tmp_path), tmp_path / "data"
+    own, data = write_own(tmp_path / "mine.npz", side=10, labels=np.arange(60) % 15), tmp_path / "data"
 
     def prepared(*options: str) -> dict[str, Any]:
         return thetarbm("prepare-data", "--source", str(own), "--json", *options, data_dir=data).json
@@ -66,18 +60,8 @@ def test_it_is_described_and_made_once_until_it_is_damaged_or_forced(
     assert prepared("--force") == {**sheet, "cached": False}
 
 
-ROW = b" ".join([b"0.5"] * 784) + b" 3\n"
-
-
-def test_all_data_sets_have_no_file_of_one(thetarbm: Command, tmp_path: Path) -> None:
-    words = ("--dataset", "all", "--source", str(own_file(tmp_path)))
-    thetarbm("prepare-data", *words, data_dir=tmp_path / "data").assert_refused("--dataset")
-    assert not (tmp_path / "data").exists()
-
-
 def test_two_processes_at_once_make_one_file(tmp_path: Path) -> None:
-    images = np.random.default_rng(0).integers(0, 256, (2_000, 20, 20), dtype=np.uint8)
-    own, folder = own_file(tmp_path, images=images, labels=np.arange(2_000) % 10), tmp_path / "data"
+    own, folder = write_own(tmp_path / "mine.npz", 2_000, side=20), tmp_path / "data"
     running = [spawn(folder, tmp_path, "prepare-data", "--json", "--source", str(own)) for _ in range(2)]
     sheets = [finish(process).json for process in running]
     assert sorted(sheet.pop("cached") for sheet in sheets) == [False, True]

@@ -25,7 +25,7 @@ def page_in(path: Path) -> Node:
     return read(path.read_text(encoding="utf-8"))
 
 
-def test_the_page_is_written_and_its_path_printed(
+def test_the_page_is_written_and_opened_and_its_path_printed(
     thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a real figure among the two, and a damaged record, of which there is one warning."""
@@ -33,9 +33,12 @@ def test_the_page_is_written_and_its_path_printed(
     made = records()
     save(tmp_path / "results", *made)
     (tmp_path / "results" / "runs" / made[0].run / "run.json").write_text("{")
-    done = thetarbm("report")
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", asked.append)
+    done = thetarbm("report", "--open")
     path = tmp_path / "results" / "report.html"
-    assert (done.code, done.out) == (0, f"{path}\n")
+    assert (done.code, done.out, asked) == (0, f"{path}\n", [path.as_uri()])
+    assert "no browser could be started" in done.err
     assert "lost; no weights are here; thetarbm train makes them\n" in done.err
     assert done.err.count(made[0].run) == 1
     assert path.stat().st_size < 5_000_000
@@ -92,16 +95,7 @@ def test_other_profiles_and_sources_have_files_of_their_own(thetarbm: Command, t
     assert {node.words for node in page.one("table", id="source0-table1").all("button", class_="number")} == {"—"}
 
 
-def test_open_shows_the_page(thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", asked.append)
-    done = thetarbm("report", "--open", "--suite", str(write_suite(tmp_path)))
-    assert (done.code, asked) == (0, [(tmp_path / "results" / "report.html").as_uri()])
-    assert "no browser could be started" in done.err
-
-
-def test_wrong_input_writes_nothing(thetarbm: Command, tmp_path: Path) -> None:
-    thetarbm("report", "--profile", "huge").assert_refused("huge")
+def test_a_page_that_cannot_be_written(thetarbm: Command, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     inside = ("--suite", str(write_suite(tmp_path)), "--out", str(tmp_path / "file" / "page.html"))
     thetarbm("report", *inside).assert_refused("page.html", code=1)

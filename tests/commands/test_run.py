@@ -7,23 +7,22 @@ from tests.experiments.suites import FAILING, SMALL, write_suite
 from thetarbm_cli.experiments.runs.store import RunStore
 
 
-def test_runs_are_made_once_and_found_again(thetarbm: Command, tmp_path: Path) -> None:
+def test_runs_are_made_once_and_found_again_until_they_are_forced(thetarbm: Command, tmp_path: Path) -> None:
     suite = str(write_suite(tmp_path))
     first = thetarbm("run", "--suite", suite, "--profile", "tiny", "--json")
     assert first.code == 0
     assert {name: first.json[name] for name in ("done", "cached", "failed")} == {"done": 4, "cached": 0, "failed": 0}
-    assert [(row["experiment"], row["state"], row["reason"]) for row in first.json["runs"]] == [
-        ("rbm", "done", "never run"),
-        ("rbm", "done", "never run"),
-        ("theta", "done", "never run"),
-        ("theta", "done", "never run"),
-    ]
+    rows = [(row["experiment"], row["state"], row["reason"]) for row in first.json["runs"]]
+    assert rows == [(name, "done", "never run") for name in ("rbm", "rbm", "theta", "theta")]
     assert sorted(row["run"] for row in first.json["runs"]) == RunStore(tmp_path / "results").identifiers()
     assert "[4/4] theta/sparsity=0.1 seed 0:" in first.err
     assert "left" in first.err
     second = thetarbm("run", "--suite", suite, "--profile", "tiny")
     assert (second.code, second.err) == (0, "nothing to run\n")
     assert second.out.startswith("0 done, 4 cached, 0 failed")
+    again = ["run", "rbm", "--suite", suite, "--profile", "tiny", "--json", "--force"]
+    forced = thetarbm(*again, "rbm/sparsity=0.1").json
+    assert (forced["done"], forced["cached"]) == (1, 1)
 
 
 def test_a_dry_run_says_why_and_makes_nothing(thetarbm: Command, tmp_path: Path) -> None:
@@ -38,15 +37,6 @@ def test_a_dry_run_says_why_and_makes_nothing(thetarbm: Command, tmp_path: Path)
     changed = thetarbm("run", "theta/sparsity=0.1", "--suite", suite, "--profile", "tiny", "-n", "--json")
     assert changed.code == 3
     assert changed.json["runs"][0]["reason"] == "parameter epochs changed from 3 to 4"
-
-
-def test_forced_runs_are_made_again(thetarbm: Command, tmp_path: Path) -> None:
-    arguments = ["run", "rbm", "--suite", str(write_suite(tmp_path)), "--profile", "tiny", "--json"]
-    assert thetarbm(*arguments).json["done"] == 2
-    forced = thetarbm(*arguments, "--force", "rbm/sparsity=0.1").json
-    assert (forced["done"], forced["cached"]) == (1, 1)
-    thetarbm(*arguments, "--force", "nothing").assert_refused("'nothing'")
-    thetarbm(*arguments, "--force", "theta").assert_refused("--force theta", "name it")
 
 
 def test_a_failure_stops_the_rest_unless_it_is_to_go_on(thetarbm: Command, tmp_path: Path) -> None:
@@ -65,11 +55,3 @@ def test_a_failure_stops_the_rest_unless_it_is_to_go_on(thetarbm: Command, tmp_p
     assert again.code == 1
     assert "0 done, 2 cached, 1 failed" in again.out
     assert "1 run to make" in again.err
-
-
-def test_wrong_calls(thetarbm: Command, tmp_path: Path) -> None:
-    suite = str(write_suite(tmp_path))
-    thetarbm("run", "thta", "--suite", suite).assert_refused("'thta'", "did you mean theta")
-    thetarbm("run", "--suite", suite, "--profile", "huge").assert_refused("'huge'", "paper, tiny")
-    thetarbm("run", "--suite", str(tmp_path / "none.yaml")).assert_refused("none.yaml")
-    thetarbm("run", "--suite", suite, "--scheduler", "tcp://127.0.0.1:1").assert_refused("--executor dask")

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.data.idxfiles import md5_of, small_set, write_set
+from tests.data.archives import small_set, write_set
 from thetarbm_cli.data import rotated_digits
 from thetarbm_cli.data.prepare import prepare, prepared_checksum
 from thetarbm_cli.data.rotated_digits import generate_rotated
@@ -15,6 +16,7 @@ from thetarbm_cli.data.sources.mnist import FILES, read_set
 from thetarbm_cli.errors import InputError
 
 PARTS = small_set()
+MD5 = {name: hashlib.md5(content).hexdigest() for name, content in PARTS.items()}
 SMALL_SPLIT = {0: 20, 1: 5, 2: 30}
 # The files of the default seed. They change only if the recipe does: then older results belong to other data.
 FASHION_ROT_SHA256 = "fdfb42fb353eef2f73ebd01d194ae65153f352143692ba2c627b18b3068a694a"
@@ -52,7 +54,7 @@ def test_folders_are_searched_in_order(nowhere: Path, tmp_path: Path, monkeypatc
 @pytest.mark.parametrize("packed", [True, False])
 def test_files_are_read_packed_or_not_and_no_others(tmp_path: Path, packed: bool) -> None:
     folder = write_set(tmp_path, PARTS, packed=packed)
-    for found, expected in zip(fashion.read_fashion(folder, md5_of(PARTS)), read_set(PARTS), strict=True):
+    for found, expected in zip(fashion.read_fashion(folder, MD5), read_set(PARTS), strict=True):
         np.testing.assert_array_equal(found, expected)
     with pytest.raises(InputError, match=r"train-images-idx3-ubyte\S* is not Fashion-MNIST's: "):
         fashion.read_fashion(folder)
@@ -69,12 +71,12 @@ def test_damaged_and_too_large_files_are_named(tmp_path: Path, content: bytes, w
     folder = write_set(tmp_path, PARTS, packed=True)
     (folder / f"{FILES[0]}.gz").write_bytes(content)
     with pytest.raises(InputError, match=words):
-        fashion.read_fashion(folder, md5_of(PARTS))
+        fashion.read_fashion(folder, MD5)
 
 
 def test_prepared_data_does_without_the_files(nowhere: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = fashion.read_fashion
-    monkeypatch.setattr(fashion, "read_fashion", lambda folder: read(folder, md5_of(PARTS)))
+    monkeypatch.setattr(fashion, "read_fashion", lambda folder: read(folder, MD5))
     monkeypatch.setattr(
         rotated_digits,
         "generate_rotated",

@@ -62,6 +62,8 @@ def test_zip_and_folder_give_the_same_arrays(
     np.testing.assert_allclose(from_zip["images"], mnist_rot.images[:ROWS] / 255, atol=1e-7)
     assert np.array_equal(from_zip["labels"], mnist_rot.labels[:ROWS])
     assert np.array_equal(from_zip["split"], np.repeat([0, 1, 2], [60, 12, 90]))
+    with pytest.raises(InputError, match=r"train_valid.amat in .* ends after 72 lines, and 12000 are expected"):
+        read_official(small_zip)
 
 
 def test_mirrored_digits_are_noticed(mnist_rot: Prepared, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -97,11 +99,6 @@ def test_the_true_archive_is_recognised_by_its_labels(mnist_rot: Prepared, monke
     swapped = labels.copy()
     swapped[[first, other]] = labels[[other, first]]
     assert recognise(swapped, split).endswith("official ones: 1 of 20 known test rows have another label")
-
-
-def test_a_file_with_other_than_the_published_rows_is_refused(small_zip: Path) -> None:
-    with pytest.raises(InputError, match=r"train_valid.amat in .* ends after 72 lines, and 12000 are expected"):
-        read_official(small_zip)
 
 
 def test_checksum_is_of_the_zip_or_of_both_files(small_zip: Path, tables: tuple[bytes, bytes], tmp_path: Path) -> None:
@@ -150,15 +147,13 @@ def test_download_is_checked_and_kept(
     assert sorted(path.name for path in tmp_path.iterdir()) == [small_zip.name, f"{small_zip.name}.lock"]
 
 
-def test_a_download_with_another_checksum_is_refused(server: list[str], tmp_path: Path) -> None:
-    with pytest.raises(
-        ThetaRBMError, match=r"another checksum .* thetarbm prepare-data --source official --archive FILE, or"
-    ):
+def test_a_download_that_is_another_file_or_finds_no_room_says_so(
+    server: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with pytest.raises(ThetaRBMError, match=r"another checksum .* prepare-data --source official --archive FILE, or"):
         download_archive(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mnist_rotation_new.zip.lock"]
 
-
-def test_a_download_that_finds_no_room_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def no_room(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -239,15 +234,6 @@ def test_damage_inside_a_zip_is_named_with_the_line(tmp_path: Path) -> None:
         open_table(tmp_path / "damaged.zip", TEST_FILE, 1_000_000) as (stream, where),
     ):
         read_table(stream, where, images, labels)
-
-
-def test_tells_which_way_digits_look(mnist_rot: Prepared) -> None:
-    images, labels = mnist_rot.images[:800], mnist_rot.labels[:800]
-    transposed, as_is, swapped = looks_transposed(images, labels)
-    assert not transposed
-    assert as_is > swapped + 0.1
-    mirrored = looks_transposed(images.transpose(0, 2, 1), labels)
-    assert mirrored == (True, pytest.approx(swapped, abs=1e-6), pytest.approx(as_is, abs=1e-6))
 
 
 def test_blank_images_and_symmetric_digits_are_left_as_they_are() -> None:

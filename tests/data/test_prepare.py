@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.archives import SMALL, small_tables, write_folder, write_zip
+from tests.data.archives import SMALL, small_tables, write_folder, write_own, write_zip
 from thetarbm_cli import documents, storage
 from thetarbm_cli.data.prepare import Prepared, prepare, summarise
 from thetarbm_cli.data.recipes import Arrays, Recipe, Request
@@ -49,9 +49,12 @@ def test_prepared_files_are_plain_and_described(original: Prepared) -> None:
         assert arrays["images"].shape == (22_000, 28, 28)
         assert np.array_equal(arrays["labels"], original.labels)
         assert np.array_equal(arrays["split"], original.split)
-    sidecar = json.loads(original.path.with_suffix(".json").read_text())
-    assert sidecar["sha256"] == original.sha256
-    assert sidecar["summary"] == summarise(original).model_dump()
+    sidecar, summary = json.loads(original.path.with_suffix(".json").read_text()), summarise(original)
+    assert (sidecar["sha256"], sidecar["summary"]) == (original.sha256, summary.model_dump())
+    pixels = original.images / 255
+    assert summary.pixel_mean == pytest.approx(pixels.mean(), abs=1e-12)
+    assert summary.pixel_std == pytest.approx(pixels.std(), abs=1e-12)
+    assert summary.classes["test"]["7"] == int(((original.labels == 7) & (original.split == 2)).sum())
 
 
 def test_second_call_finds_the_same_data_and_force_makes_it_again(folder: Path, original: Prepared) -> None:
@@ -79,42 +82,34 @@ def change_sidecar(sidecar: Path, **changes: Any) -> None:
 
 # Other damage of the same files, under every command that reads them: tests/hardening.
 @pytest.mark.parametrize(
-    ("damage", "reason"),
+    ("damage", "level", "reason"),
     [
-        (lambda data, sidecar: data.unlink(), "the data file is missing"),
-        (lambda data, sidecar: os.truncate(data, 1_000_000), "its checksum is wrong"),
-        (replace_by_text, "it cannot be read"),
-        (lambda data, sidecar: sidecar.write_text("{}"), "has no valid 'format'"),
+        (lambda data, sidecar: data.unlink(), logging.WARNING, "the data file is missing"),
+        (lambda data, sidecar: os.truncate(data, 1_000_000), logging.WARNING, "its checksum is wrong"),
+        (replace_by_text, logging.WARNING, "it cannot be read"),
+        (lambda data, sidecar: sidecar.write_text("{}"), logging.WARNING, "has no valid 'format'"),
+        # What is only outdated is no reason to warn.
+        (lambda data, sidecar: change_sidecar(sidecar, format=99, sha256=None), logging.INFO, "is made again"),
+        (lambda data, sidecar: change_sidecar(sidecar, recipe={"method": "older"}), logging.INFO, "is made again"),
     ],
 )
-def test_damaged_data_is_made_again_with_a_warning(
+def test_damaged_and_outdated_data_is_made_again(
     folder: Path,
     original: Prepared,
     caplog: pytest.LogCaptureFixture,
     damage: Callable[[Path, Path], object],
+    level: int,
     reason: str,
 ) -> None:
     data = folder / "mnist-shipped-seed0.npz"
     damage(data, data.with_suffix(".json"))
     with caplog.at_level(logging.INFO, logger="thetarbm"):
         made = prepare(folder, "mnist")
-    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert [record.levelno for record in caplog.records] == [level]
     assert reason in caplog.text
     assert not made.cached
     assert storage.sha256_of_file(data) == made.sha256 == original.sha256
     assert names(folder) == names(original.path.parent)
-    assert prepare(folder, "mnist").cached
-
-
-@pytest.mark.parametrize("changes", [{"format": 99, "sha256": None}, {"recipe": {"method": "older"}}])
-def test_outdated_data_is_made_again_without_a_warning(
-    folder: Path, caplog: pytest.LogCaptureFixture, changes: dict[str, Any]
-) -> None:
-    change_sidecar(folder / "mnist-shipped-seed0.json", **changes)
-    with caplog.at_level(logging.INFO, logger="thetarbm"):
-        assert not prepare(folder, "mnist").cached
-    assert [record.levelno for record in caplog.records] == [logging.INFO]
-    assert "is made again" in caplog.text
     assert prepare(folder, "mnist").cached
 
 
@@ -124,6 +119,7 @@ def test_outdated_data_is_made_again_without_a_warning(
         ({"dataset": "fashion"}, "unknown data set 'fashion'.*fashion-rot"),
         ({"source": "elsewhere"}, "unknown source 'elsewhere': use generated, bilinear, official, .* .npz"),
         ({"source": "elsewhere.npz"}, "no file elsewhere.npz"),
+        ({"source": "."}, "folder"),
         ({"seed": -1}, "seed -1"),
         ({"archive": Path("x.zip")}, "--archive"),
         ({"source": "shipped"}, "mnist-rot has no source 'shipped': use --source generated or --source bilinear or"),
@@ -133,18 +129,6 @@ def test_requests_that_make_no_sense_are_refused(tmp_path: Path, options: dict[s
     with pytest.raises(InputError, match=message):
         prepare(tmp_path, **options)
     assert names(tmp_path) == []
-
-
-def test_parts_are_as_models_take_them(mnist_rot: Prepared) -> None:
-    for (images, labels), first, last in (
-        (mnist_rot.train, 0, 10_000),
-        (mnist_rot.valid, 10_000, 12_000),
-        (mnist_rot.test, 12_000, 62_000),
-    ):
-        assert images.dtype == np.float32
-        expected = mnist_rot.images[first:last].reshape(-1, 784).astype(np.float64) / 255
-        np.testing.assert_allclose(images[:500], expected[:500], atol=1e-7)
-        assert np.array_equal(labels, mnist_rot.labels[first:last])
 
 
 def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -> None:
@@ -157,21 +141,12 @@ def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -
     assert mnist_rot.angles is not None
     assert small.angles is not None
     rows = np.flatnonzero(np.isin(mnist_rot.angles, small.angles))
-    assert np.array_equal(small.images, mnist_rot.images[rows])
-    assert np.array_equal(small.labels, mnist_rot.labels[rows])
-    assert np.array_equal(small.split, mnist_rot.split[rows])
+    for name in ("images", "labels", "split"):
+        assert np.array_equal(getattr(small, name), getattr(mnist_rot, name)[rows])
     # None, or more than there are, means all.
     assert summarise(small.subset(None, 99_999, 0)).splits == Splits(train=200, valid=50, test=0)
     with pytest.raises(InputError, match="cannot take -1 images"):
         small.subset(-1)
-
-
-def test_summary_agrees_with_a_direct_computation(original: Prepared) -> None:
-    summary = summarise(original)
-    pixels = original.images / 255
-    assert summary.pixel_mean == pytest.approx(pixels.mean(), abs=1e-12)
-    assert summary.pixel_std == pytest.approx(pixels.std(), abs=1e-12)
-    assert summary.classes["test"]["7"] == int(((original.labels == 7) & (original.split == 2)).sum())
 
 
 @pytest.fixture
@@ -232,29 +207,18 @@ def test_without_an_archive_it_is_downloaded(archive: Path, tmp_path: Path, monk
 
 
 def test_own_images_are_prepared_under_their_name_and_content(tmp_path: Path) -> None:
-    generator = np.random.default_rng(3)
-    mine = tmp_path / "my images.npz"
-    images, labels = generator.random((40, 8, 8)), np.arange(40) % 4
-    np.savez(mine, images=images, labels=labels)
+    mine = write_own(tmp_path / "my images.npz", 40)
     made = prepare(tmp_path / "data", source=str(mine))
     checksum = hashlib.sha256(mine.read_bytes()).hexdigest()
     assert made.path.name == f"my_images-{checksum[:12]}-seed0.npz"
     assert (made.dataset, made.source, made.size, made.cached) == ("my_images", str(mine), 8, False)
-    np.testing.assert_allclose(made.images, images, atol=1e-7)
     assert prepare(tmp_path / "data", source=str(mine)).cached
     other_seed = prepare(tmp_path / "data", source=str(mine), seed=1)
     assert not np.array_equal(other_seed.split, made.split)
-    np.savez(mine, images=images[::-1], labels=labels[::-1])
+    write_own(mine, 40, images=made.images[::-1])
     changed = prepare(tmp_path / "data", source=str(mine))
     assert not changed.cached
     assert np.array_equal(changed.images, made.images[::-1])
-
-
-def test_every_recipe_that_the_registry_names_can_be_loaded(tmp_path: Path) -> None:
-    for entry in DATASETS:
-        for source, target in entry.sources.items():
-            recipe = load_target(target)(Request(tmp_path, source))
-            assert callable(recipe.build), entry.name
 
 
 def negatives(request: Request) -> Recipe:
@@ -275,3 +239,6 @@ def test_a_new_data_set_is_a_recipe_and_a_line_of_the_registry(tmp_path: Path, m
     assert made.images.min() == 0
     assert prepare(tmp_path, "mnist-negative").cached
     assert DataSettings(train_on="mnist-negative").tested_on == "mnist-negative"
+    for each in DATASETS:
+        for source in each.sources:
+            assert callable(load_target(each.sources[source])(Request(tmp_path, source)).build)

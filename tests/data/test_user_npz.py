@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from tests.data.archives import write_zip
-from thetarbm_cli.data.prepare import prepare
 from thetarbm_cli.data.recipes import NO_LABEL
 from thetarbm_cli.data.sources import user_npz
 from thetarbm_cli.data.sources.user_npz import read_untrusted, read_user_file
@@ -31,13 +30,10 @@ def save(tmp_path: Path, **arrays: Any) -> Path:
 @pytest.mark.parametrize(
     ("images", "expected"),
     [
-        (BYTES, BYTES),
-        (BYTES.reshape(30, 36), BYTES),
         (np.asfortranarray(BYTES), BYTES),
+        (BYTES.reshape(30, 36), BYTES),
         (BYTES > 100, (BYTES > 100) * np.uint8(255)),
-        ((BYTES / 255).astype(">f8"), (BYTES / 255).astype(np.float32)),
-        (np.asfortranarray((BYTES / 255).astype(">f4")), (BYTES / 255).astype(np.float32)),
-        ((BYTES > 100).astype(np.float16), (BYTES > 100).astype(np.float32)),
+        (np.asfortranarray((BYTES / 255).astype(">f8")), (BYTES / 255).astype(np.float32)),
     ],
 )
 def test_images_of_every_kind_become_plain_arrays(tmp_path: Path, images: np.ndarray, expected: np.ndarray) -> None:
@@ -63,6 +59,7 @@ def floats(value: float) -> np.ndarray:
         ({"images": np.zeros((30, 257, 257), np.uint8)}, "of 257×257 pixels are not supported, only 4×4 to 256×256"),
         ({"images": BYTES.astype(np.int64)}, "type int64; store them as uint8, or as floats"),
         ({"images": BYTES.astype(float)}, r"from \d+ to 2\d\d, and \[0, 1\] is needed: divide by 255, or store uint8"),
+        ({"images": BYTES * 4.0}, r"divide by 10\d\d$"),
         ({"images": floats(1.5)}, r"from \S+ to 1\.5, and \[0, 1\] is needed: divide by 1\.5$"),
         ({"images": floats(-0.5)}, r"image 4 has the value -0.5, which is not in \[0, 1\]$"),
         ({"images": floats(np.nan)}, r"image 4 has the value nan, which is not in \[0, 1\]$"),
@@ -120,19 +117,13 @@ def npy(array: np.ndarray, version: tuple[int, int] = (1, 0)) -> bytes:
     return buffer.getvalue()
 
 
-@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
-def test_reads_the_named_arrays_only(tmp_path: Path, version: tuple[int, int]) -> None:
+def test_reads_the_named_arrays_only(tmp_path: Path) -> None:
     array = np.arange(6, dtype=">f8").reshape(2, 3, order="F")
-    members = {"a.npy": npy(array, version), "b.npy": npy(np.array(3)), "evil.npy": b"never looked at"}
+    members = {"a.npy": npy(array, (2, 0)), "b.npy": npy(np.array(3)), "evil.npy": b"never looked at"}
     path = write_zip(tmp_path / "file.npz", members)
     found = read_untrusted(path, ("a",), ("b", "c"))
     assert list(found) == ["a", "b"]
     assert np.array_equal(found["a"], array)
-
-
-def test_a_folder_is_no_source(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="folder"):
-        prepare(tmp_path / "data", "mnist-rot", source=str(tmp_path))
 
 
 def test_bombs_are_refused_before_they_unpack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,25 +133,24 @@ def test_bombs_are_refused_before_they_unpack(tmp_path: Path, monkeypatch: pytes
         read_untrusted(path, ("a",), ())
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", npy(np.zeros(3))])
-def test_what_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "file.npz").write_bytes(content)
+def test_what_is_no_npz_or_lacks_an_array_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file.npz").write_bytes(npy(np.zeros(3)))
     with pytest.raises(InputError, match=r"is not a readable \.npz file"):
         read_untrusted(tmp_path / "file.npz", ("a",), ())
+    with pytest.raises(InputError, match=r"has no array 'images': it needs images, and has 'labels'"):
+        read_user_file(save(tmp_path, labels=LABELS))
 
 
-@pytest.mark.parametrize("kind", [str, np.bytes_])
-def test_words_are_labels_in_their_order(tmp_path: Path, kind: type, caplog: pytest.LogCaptureFixture) -> None:
+def test_words_are_labels_in_their_order_and_labels_may_be_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "thetarbm")
-    words = np.array(["rose", "daisy", "tulip"])[LABELS].astype(kind)
-    arrays = read_user_file(save(tmp_path, images=BYTES, labels=words))
-    numbered = read_user_file(save(tmp_path, images=BYTES, labels=np.array([1, 0, 2])[LABELS]))
-    for name in ("labels", "split"):
-        np.testing.assert_array_equal(arrays[name], numbered[name])
-    assert "0 daisy, 1 rose, 2 tulip" in caplog.text
-
-
-def test_labels_may_be_missing(tmp_path: Path) -> None:
+    for kind in (str, np.bytes_):
+        caplog.clear()
+        words = np.array(["rose", "daisy", "tulip"])[LABELS].astype(kind)
+        arrays = read_user_file(save(tmp_path, images=BYTES, labels=words))
+        np.testing.assert_array_equal(arrays["labels"], np.array([1, 0, 2])[LABELS])
+        assert "0 daisy, 1 rose, 2 tulip" in caplog.text
     arrays = read_user_file(save(tmp_path, images=BYTES))
     assert set(arrays["labels"]) == {NO_LABEL}
     assert np.bincount(arrays["split"]).tolist() == [18, 3, 9]

@@ -5,27 +5,18 @@ from typing import Any
 from scripts.evidence import CELLS, Evidence
 from tests.experiments.suites import record_for
 from tests.reporting.numbers import SUITE
-from thetarbm_cli.experiments.execution.theory import TheoryRecord
-from thetarbm_cli.experiments.runs.record import CheckPart, MetricsPart, RunRecord
-from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.suite.schema import Cell
+from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
 from thetarbm_cli.reporting.frame import collect
 
 SHIPPED = {cell.name: cell for cell in SUITE.cells("paper")}
 
 
-def evidence(*records: RunRecord, theory: TheoryRecord | None = None) -> Evidence:
-    return Evidence(collect(list(SHIPPED.values()), records), theory)
+def evidence(*records: RunRecord) -> Evidence:
+    return Evidence(collect(list(SHIPPED.values()), records), None)
 
 
-def measured(cell: Cell | str, seed: int = 0, **changes: Any) -> RunRecord:
-    record = record_for(
-        SHIPPED[cell] if isinstance(cell, str) else cell,
-        seed,
-        test_error_percent=10.0 + seed,
-        gamma_train=0.25,
-        gamma_test=0.5,
-    )
+def measured(cell: str, seed: int = 0, **changes: Any) -> RunRecord:
+    record = record_for(SHIPPED[cell], seed, test_error_percent=10.0 + seed, gamma_train=0.25, gamma_test=0.5)
     if "metrics" in changes:
         changes["metrics"] = MetricsPart.model_validate(changes["metrics"])
     return record.model_copy(update=changes)
@@ -57,16 +48,6 @@ def test_only_cells_with_runs_have_a_line_with_mean_deviation_and_published_valu
     assert "error in % 0.71 (`theta-full`), γ test 0.0000" in evidence(*records).of("seeds")
 
 
-def test_each_source_of_images_speaks_for_itself() -> None:
-    cell = SHIPPED["theta/sparsity=0.3"]
-    records = [record_for(cell, source=source, test_error_percent=10.0) for source in ("official", "generated")]
-    text = evidence(*records).of("data")
-    assert [line for line in text.splitlines() if line.startswith("On ")] == [
-        f"On mnist-rot generated (sha256 {'a' * 12}…):",
-        f"On mnist-rot official (sha256 {'b' * 12}…):",
-    ]
-
-
 def test_runs_that_are_in_several_cells_count_once_where_runs_are_counted() -> None:
     def scored(seed: int, mean: float, ratio: float, dead: int) -> RunRecord:
         score = {"mean": mean, "ratio_of_sums": ratio, "dead_units": dead}
@@ -77,34 +58,3 @@ def test_runs_that_are_in_several_cells_count_once_where_runs_are_counted() -> N
     assert "Over 4 γ-scores the two ways differ by 0.0200 on average, by 0.0300 at most." in known.of("gamma-mean")
     assert "2 of 4 γ-scores leave out dead units, 3 at most." in known.of("dead-units")
     assert "None of 2 γ-scores leaves out a unit." in evidence(scored(0, 0.5, 0.5, 0)).of("dead-units")
-
-
-def test_grid_searches_stand_beside_the_papers_pair() -> None:
-    metrics = {
-        "svm": {"test_error_percent": 10.5},
-        "grid_search": {
-            "C": 3.0,
-            "gamma": 0.04,
-            "validation_error_percent": 9.0,
-            "test_error_percent": 9.75,
-            "grid": [],
-        },
-    }
-    record = measured("theta/sparsity=0.3", metrics=metrics)
-    assert rows(evidence(record).of("kernel-width")) == [[f"`{record.run}`", "3", "0.04", "9.75", "10.50"]]
-    assert "--grid-search" in evidence(measured("theta/sparsity=0.3")).of("kernel-width")
-
-
-def test_checks_of_the_mathematics_stand_by_kind_of_rotation() -> None:
-    checks = [
-        {"name": name, "rotation": rotation, "value": value, "tolerance": 0.0, "exact": exact, "passed": True}
-        for name, rotation, value, exact in (
-            ("Lemma 1", "permutation", 0.0, True),
-            ("Lemma 1", "bilinear", 0.0123, False),
-            ("Theorem 1", "bilinear", 0.25, False),
-        )
-    ]
-    theory = TheoryRecord(algorithm=ALGORITHM, rotations=9, size=28, checks=[CheckPart(**check) for check in checks])
-    found = rows(evidence(theory=theory).of("rotation-operator"))
-    assert found == [["Lemma 1", "0", "0.012"], ["Theorem 1", "—", "0.25"]]
-    assert evidence().of("rotation-operator") == "No record: `thetarbm run theory` makes it."

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thetarbm_cli.imaging.permutation import cyclic_permutation
-from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
+from thetarbm_cli.imaging.rotation import rotation_operators
 
 
 def power(step, exponent):
@@ -23,17 +23,15 @@ def in_disc(size):
     return np.hypot(row - (size - 1) / 2, column - (size - 1) / 2) <= size / 2
 
 
-@pytest.mark.parametrize("size", [5, 28, 29])
-@pytest.mark.parametrize("rotations", [8, 9])
+@pytest.mark.parametrize(("size", "rotations"), [(5, 8), (28, 9), (29, 8)])
 def test_the_operators_are_a_cyclic_group(size, rotations):
     operators = rotation_operators(size, rotations, "permutation")
     identity = operators[0]
     np.testing.assert_array_equal(identity.toarray(), np.eye(size * size))
     for a in range(rotations):
         assert abs(operators[a] @ operators[a].T - identity).nnz == 0
-        # T_1 generates the group, so one neighbour of each is enough, and one far partner for good measure.
-        for b in (1, rotations // 2):
-            assert abs(operators[a] @ operators[b] - operators[(a + b) % rotations]).nnz == 0
+        # T_1 generates the group.
+        assert abs(operators[a] @ operators[1] - operators[(a + 1) % rotations]).nnz == 0
 
 
 @given(size=st.integers(1, 24), rotations=st.integers(1, 50))
@@ -98,12 +96,3 @@ def test_what_is_left_over_lies_on_the_rim():
     assert fixed.size == 616 % 9
     row, column = np.divmod(fixed, 28)
     assert np.hypot(row - 13.5, column - 13.5).min() > 13
-
-
-def test_it_turns_digits_as_the_bilinear_rotation_does(digits):
-    exact = Rotations(28, 9, "permutation").rotate_all(digits[:50])
-    smooth = Rotations(28, 9).rotate_all(digits[:50])
-    for s in range(9):
-        likeness = [np.corrcoef(x, y)[0, 1] for x, y in zip(exact[s], smooth[s], strict=True)]
-        assert np.mean(likeness) > 0.9
-    assert np.mean([np.corrcoef(x, y)[0, 1] for x, y in zip(exact[1], smooth[8], strict=True)]) < 0.5

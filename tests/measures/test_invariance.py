@@ -10,37 +10,29 @@ from hypothesis import strategies as st
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
 
 
-def test_zou_of_vectors_with_known_answers() -> None:
+def test_vectors_and_labels_with_known_answers() -> None:
     original = np.array([[3.0, 0.0], [0.0, 0.2]])
     assert zou(original, [original, 7 * original]) == 0
-    assert zou(original, [original[:, ::-1]]) == pytest.approx(2)
-    assert zou(original, [-original]) == pytest.approx(4)
     assert zou(original, [original, original[:, ::-1]]) == pytest.approx(1)
     # A vector without direction is as far from all others, and not from itself.
     assert zou(original, [0 * original]) == pytest.approx(1)
     assert zou(0 * original, [0 * original]) == 0
-
-
-def test_dosovitskiy_counts_copies_with_the_class_of_the_original() -> None:
     labels = np.array([1, 2, 3, 3])
-    assert dosovitskiy(labels, [labels, labels]) == 1
     assert dosovitskiy(labels, [labels, np.array([1, 2, 3, 0]), np.zeros(4)]) == pytest.approx(7 / 12)
-    guesses = np.random.default_rng(1).integers(0, 10, (10, 5000))
-    assert dosovitskiy(guesses[0], guesses[1:]) == pytest.approx(0.1, abs=0.01)
 
 
-@given(images=st.integers(1, 250), units=st.integers(1, 4), copies=st.integers(1, 3), seed=st.integers(0, 99))
-def test_measures_are_those_of_plain_loops(images: int, units: int, copies: int, seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    # Few values, so that some are equal.
-    original, *turned = (generator.integers(0, 5, (copies + 1, images, units)) / 4).astype(np.float32)
+# Of few values some are equal.
+@given(images=st.integers(1, 250), units=st.integers(1, 4), copies=st.integers(1, 3), values=st.sampled_from([5, 1000]))
+def test_measures_are_those_of_plain_loops(images: int, units: int, copies: int, values: int) -> None:
+    generator = np.random.default_rng(images)
+    original, *turned = (generator.integers(0, values, (copies + 1, images, units)) / 4).astype(np.float32)
     scores, distances = [], []
     for unit in range(units):
-        values = sorted(original[:, unit].tolist(), reverse=True)
-        threshold = values[max(1, math.ceil(images / 100)) - 1]
+        highest = sorted(original[:, unit].tolist(), reverse=True)
+        threshold = highest[max(1, math.ceil(images / 100)) - 1]
         firing = [image for image in range(images) if original[image, unit] >= threshold]
         local = [copy[image, unit] >= threshold for image in firing for copy in turned]
-        if len(set(values)) > 1:
+        if len(set(highest)) > 1:
             scores.append((sum(local) / len(local)) / (len(firing) / images))
     for image in range(images):
         for copy in turned:

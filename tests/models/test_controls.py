@@ -10,16 +10,9 @@ Digits = tuple[np.ndarray, np.ndarray]
 pytestmark = pytest.mark.no_device("pixels go through no machine")
 
 
-def test_pixels_are_the_images(digits: Digits) -> None:
-    images = digits[0][:50]
-    control = Pixels().fit(images)
-    assert np.array_equal(control.transform(images), images)
-    assert control.history_ == []
-    assert len(control.get_feature_names_out()) == 784
-
-
 def test_aligned_pixels_are_the_images_turned_back_by_orientations_that_are_found_or_given(digits: Digits) -> None:
     images = digits[0][:40]
+    assert np.array_equal(Pixels().fit(images).transform(images), images)
     control = AlignedPixels(rotations=72, hypotheses=0.8, orientation_smoothing=15.0).fit(images)
     candidates = control.candidate_orientations(images)
     assert candidates is not None
@@ -35,10 +28,6 @@ def test_aligned_pixels_are_the_images_turned_back_by_orientations_that_are_foun
     np.testing.assert_array_equal(copy.transform(images), given[first])
 
 
-def test_controls_are_no_machines() -> None:
+def test_controls_have_no_settings_of_learning() -> None:
     assert Pixels.default_settings() == {}
     assert set(AlignedPixels.default_settings()) == set(OrientedModel.default_settings())
-    for control in (Pixels, AlignedPixels):
-        assert not hasattr(control, "sample")
-        with pytest.raises(TypeError, match=f"{control.__name__} has no parameter 'hidden'; RBM has"):
-            control(hidden=5)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -45,38 +46,21 @@ def test_rare_pixels_of_training_images_at_many_deviations(name: str, settings: 
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_later_image_10_000_deviations_away(name: str) -> None:
-    random = np.random.default_rng(2)
-    images = random.random((100, 16), dtype=np.float32)
-    images[:, 3] = 0.5 + 1e-4 * random.standard_normal(100)
-    model = small(name).fit(images)
-    later = images[:20].copy()
-    later[::2, 3] = 1.5
-    later[1::2, 3] = -0.5
-    assert_all_finite(model, later)
-
-
-@pytest.mark.parametrize("visible", ["gaussian", "bernoulli"])
-@pytest.mark.parametrize("name", MODELS)
-def test_images_that_are_all_alike(name: str, visible: str) -> None:
-    for images in (np.zeros((20, 16)), np.ones((20, 16)), np.full((1, 16), 0.25)):
-        model = small(name, visible=visible).fit(images)
-        assert_all_finite(model, images)
+def test_images_that_are_all_alike(name: str) -> None:
+    for visible, images in product(("gaussian", "bernoulli"), (np.zeros((20, 16)), np.full((1, 16), 0.25))):
+        assert_all_finite(small(name, visible=visible).fit(images), images)
 
 
 @pytest.mark.parametrize("model_class", [RBM, TransformInvariantRBM, ThetaRBM])
 def test_the_monitor_has_the_last_good_state_when_training_diverges(model_class: type[RBM]) -> None:
     images = np.random.default_rng(0).random((200, 36), dtype=np.float32)
-    settings: dict[str, Any] = {
-        "hidden": 20, "batch_size": 100, "learning_rate": 1.0, "sparsity": None, "weight_decay": 0,
-    }  # fmt: skip
+    settings: dict[str, Any] = {"hidden": 20, "learning_rate": 1.0, "sparsity": None, "weight_decay": 0}
     states: list[TrainingState] = []
     message = r"^training diverged in epoch \d+ \(mean squared .* error .*\); try a lower learning_rate than 1$"
     with pytest.raises(DivergenceError, match=message) as caught:
         model_class(epochs=20, **settings).fit(
             images, monitor=lambda state: states.append(state.to_host(select_backend()))
         )
-    assert len(states) >= 1
     assert f"in epoch {len(states) + 1} " in str(caught.value)
     # It is what an equal fit of so many epochs leaves.
     stopped = model_class(epochs=len(states), **settings).fit(images)

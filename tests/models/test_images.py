@@ -68,13 +68,6 @@ def test_given_orientations_that_are_the_estimated_ones_change_nothing(name: str
     assert not np.array_equal(others.weights_, told.weights_)
 
 
-def test_models_without_orientations_do_not_look_at_them() -> None:
-    images = pictures()
-    for name in ("rbm", "tirbm"):
-        model = small(name).fit(images, orientations=np.arange(40) % 9)
-        assert np.array_equal(model.weights_, small(name).fit(images).weights_)
-
-
 @pytest.mark.no_device("refused before a machine is made")
 @pytest.mark.parametrize(
     ("wrong", "message"),
@@ -89,22 +82,18 @@ def test_arrays_that_are_no_square_images(wrong: np.ndarray, message: str) -> No
         small("tirbm").fit(wrong)
 
 
-@pytest.mark.parametrize("name", ["orbm", "theta-tied"])
-@pytest.mark.parametrize(
-    ("orientations", "message"),
-    [
+def test_wrong_orientations() -> None:
+    images = pictures()
+    fitted = small("theta-tied").fit(images)
+    for orientations, message in (
         (np.zeros(39, dtype=int), "orientations must be 40 integers, one per image"),
         (np.zeros(40), "orientations must be 40 integers, one per image"),
         (np.full(40, 9), r"orientations must be in 0\.\.8, not 9\.\.9"),
         (np.full(40, -1), r"orientations must be in 0\.\.8, not -1\.\.-1"),
-    ],
-)
-def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -> None:
-    images = pictures()
-    with pytest.raises(InputError, match=message):
-        small(name).fit(images, orientations=orientations)
-    with pytest.raises(InputError, match=message):
-        small(name).fit(images).transform(images, orientations=orientations)
+    ):
+        for method in (small("orbm").fit, fitted.transform):
+            with pytest.raises(InputError, match=message):
+                method(images, orientations=orientations)
 
 
 @pytest.mark.no_device("refused before a machine is made")
@@ -113,11 +102,7 @@ def test_wrong_orientations(name: str, orientations: np.ndarray, message: str) -
     [
         (RBM, {"random_state": -1}, "a seed must be 0 or above, not -1"),
         (RBM, {"backend": "torch"}, "unknown backend 'torch'"),
-        (OrientedRBM, {"orientation_operator": "x"}, "operator must be one of gaussian, central, sobel, not 'x'"),
         (ThetaRBM, {"variance": "tracked"}, "variance must be one of fixed, learned, not 'tracked'"),
-        (LocalThetaRBM, {"variance": "learned"}, "variance must be one of fixed, not 'learned'"),
-        (TransformInvariantRBM, {"rotations": 361}, "rotations must be 1 to 360, not 361"),
-        (ThetaRBM, {"hypotheses": 0.0}, "hypotheses must be above 0 and at most 1, not 0.0"),
         (RBM, {"visible": "bernoulli", "variance": "learned"}, "no variance to learn"),
         (TransformInvariantRBM, {"sparsity_slope": "each", "sparsity_form": "bias"}, "'each' needs sparsity_form="),
         (TransformInvariantRBM, {"angles": "wedge", "rotation": "permutation"}, "a wedge of angles has no exact perm"),

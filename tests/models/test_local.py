@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -98,12 +98,10 @@ def test_fields_that_are_learned_from_have_contrast_and_are_parts_of_images() ->
     assert 0 < len(fields) <= 300
     assert set(np.unique(fields.max(axis=1)).round(3)) == {0.5, 1.0}
     assert (np.count_nonzero(fields, axis=1) == 1).all()
-
-
-@pytest.mark.parametrize("contrast", [0.0, 0.01])
-def test_blank_images_are_learned_from_without_a_warning(contrast: float) -> None:
-    model = LocalThetaRBM(**SMALL, contrast=contrast).fit(np.zeros((3, 81), dtype=np.float32))
-    assert np.isfinite(model.transform(np.zeros((2, 81), dtype=np.float32))).all()
+    # Where none has, some are taken all the same, without a warning.
+    blank = np.zeros((3, 81), dtype=np.float32)
+    for contrast in (0.0, 0.01):
+        assert np.isfinite(LocalThetaRBM(**SMALL, contrast=contrast).fit(blank).transform(blank)).all()
 
 
 def test_free_energy_is_the_sum_over_fields() -> None:
@@ -145,33 +143,26 @@ def test_reconstruction_is_the_mean_of_the_fields_turned_forth(contrast: float) 
 
 
 @pytest.mark.no_device("places only")
-@settings(deadline=None, derandomize=True)
-@given(size=st.integers(3, 12), field=st.integers(2, 5), stride=st.integers(1, 3), data=st.data())
+@given(size=st.integers(5, 12), field=st.integers(2, 5), stride=st.integers(1, 3), data=st.data())
 def test_cells_share_all_fields_and_folding_undoes_taking(
     size: int, field: int, stride: int, data: st.DataObject
 ) -> None:
-    if field > size:
-        field = size
-    side = (size - field) // stride + 1
-    grid = FieldGrid(size, field, stride, data.draw(st.integers(1, side)))
-    assert grid.side == side
+    grid = FieldGrid(size, field, stride, data.draw(st.integers(1, (size - field) // stride + 1)))
     np.testing.assert_allclose(grid.pool.sum(axis=1), 1, rtol=1e-6)
     assert (np.count_nonzero(grid.pool, axis=0) == 1).all()
     images = np.random.default_rng(size).random((2, size * size), dtype=np.float32)
-    folded = grid.folded(images[:, grid.places])
     covered = np.isin(np.arange(size * size), grid.places)
-    np.testing.assert_allclose(folded[:, covered], images[:, covered], rtol=1e-5)
-    assert not folded[:, ~covered].any()
+    np.testing.assert_allclose(grid.folded(images[:, grid.places]), images * covered, rtol=1e-5)
 
 
 def test_everything_a_model_does_and_its_storage() -> None:
-    images = pictures()
-    model = LocalThetaRBM(**{**SMALL, "hypotheses": 0.7}).fit(images)
+    images, settings = pictures(), {**SMALL, "hypotheses": 0.7}
+    model = LocalThetaRBM(**settings).fit(images)
     assert model.sample(2, gibbs_steps=2).shape == (2, 16)
-    first = LocalThetaRBM(**{**SMALL, "hypotheses": 0.7, "epochs": 1}).fit(images)
-    resumed = LocalThetaRBM(**{**SMALL, "hypotheses": 0.7}).fit(images, resume=first.state_)
+    first = LocalThetaRBM(**{**settings, "epochs": 1}).fit(images)
+    resumed = LocalThetaRBM(**settings).fit(images, resume=first.state_)
     np.testing.assert_array_equal(model.weights_, resumed.weights_)
-    copy = LocalThetaRBM(**{**SMALL, "hypotheses": 0.7}).load_arrays(model.to_arrays())
+    copy = LocalThetaRBM(**settings).load_arrays(model.to_arrays())
     assert copy.size_ == 9
     np.testing.assert_array_equal(copy.transform(images), model.transform(images))
     before = model.weights_.copy()

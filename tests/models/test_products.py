@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,6 @@ pytestmark = pytest.mark.no_device("products are counted on NumPy")
 IMAGES = np.random.default_rng(0).random((24, 36), dtype=np.float32)
 
 
-class Counted:
-    """A sparse matrix that counts what it is multiplied with."""
-
-    def __init__(self, matrix: Any, backend: CountingBackend) -> None:
-        self.matrix, self.backend = matrix, backend
-
-    def __matmul__(self, right: np.ndarray) -> np.ndarray:
-        self.backend.products += self.matrix.nnz * right.shape[1]
-        result: np.ndarray = self.matrix @ right
-        return result
-
-
 class CountingBackend(Backend):
     """NumPy, with every product counted."""
 
@@ -36,21 +25,22 @@ class CountingBackend(Backend):
 
     @property
     def xp(self) -> Any:
-        backend = self
+        def matmul(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+            result: np.ndarray = np.matmul(left, right, out=out)
+            self.products += result.size * left.shape[-1]
+            return result
 
-        class Counting:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(np, name)
-
-            def matmul(self, left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-                result: np.ndarray = np.matmul(left, right, out=out)
-                backend.products += result.size * left.shape[-1]
-                return result
-
-        return Counting()
+        return SimpleNamespace(**{**vars(np), "matmul": matmul})
 
     def sparse(self, matrix: Any) -> Any:
-        return Counted(matrix, self)
+        backend = self
+
+        class Counted:
+            def __matmul__(self, right: np.ndarray) -> Any:
+                backend.products += matrix.nnz * right.shape[1]
+                return matrix @ right
+
+        return Counted()
 
     def multiply(self, rows: np.ndarray, weights: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         self.products += len(rows) * weights.size

@@ -14,22 +14,11 @@ from thetarbm_cli.models.seeds import AXES, seed_of
 from thetarbm_cli.registry import MODELS as REGISTERED
 
 # All that could carry something from epoch to epoch.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "paper": {},
-    "all": {
-        "variance": "learned",
-        "visible_sampling": "sample",
-        "gibbs_steps": 2,
-        "rate_decay": 0.3,
-        "initial_momentum": 0.5,
-        "momentum_epochs": 2,
-        "weight_decay": 1e-3,
-        "batch_size": 32,
-        "drop_last": True,
-        "whiten": True,
-    },
-    "bernoulli": {"visible": "bernoulli", "visible_sampling": "sample", "batch_size": 17},
-}
+ALL: dict[str, Any] = {
+    "variance": "learned", "visible_sampling": "sample", "gibbs_steps": 2, "rate_decay": 0.3, "initial_momentum": 0.5,
+    "momentum_epochs": 2, "weight_decay": 1e-3, "batch_size": 32, "drop_last": True, "whiten": True,
+}  # fmt: skip
+BERNOULLI: dict[str, Any] = {"visible": "bernoulli", "visible_sampling": "sample", "batch_size": 17}
 
 
 def assert_same(first: RBM, second: RBM) -> None:
@@ -51,7 +40,8 @@ AUTHORS: dict[str, Any] = {**REGISTERED["tirbm"].preset("reference"), "hidden": 
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"), [("tirbm", AUTHORS), *((name, settings) for name in MODELS for settings in SETTINGS.values())]
+    ("name", "settings"),
+    [("tirbm", AUTHORS), *((name, settings) for name in MODELS for settings in ({}, ALL, BERNOULLI))],
 )
 def test_a_resumed_fit_is_the_uninterrupted_one_to_the_last_bit(
     name: str, settings: dict[str, Any], images: np.ndarray
@@ -71,32 +61,24 @@ def test_a_resumed_fit_is_the_uninterrupted_one_to_the_last_bit(
 
 @pytest.mark.parametrize("name", MODELS)
 def test_partial_fit_for_every_epoch_is_fit(name: str, images: np.ndarray) -> None:
-    stepwise = small(name, epochs=4, **SETTINGS["all"])
+    stepwise = small(name, epochs=4, **ALL)
     for _ in range(4):
         assert stepwise.partial_fit(images) is stepwise
-    assert_same(stepwise, small(name, epochs=4, **SETTINGS["all"]).fit(images))
+    assert_same(stepwise, small(name, epochs=4, **ALL).fit(images))
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_partial_fit_goes_on_from_loaded_arrays(name: str, images: np.ndarray) -> None:
     arrays = small(name).fit(images).to_arrays()
-    fresh = small(name).load_arrays(arrays).partial_fit(images)
-    # The standardisation stays that of the first images.
-    assert np.array_equal(fresh.partial_fit(images[:40]).to_arrays()["standard_mean"], arrays["standard_mean"])
-    fresh = small(name).load_arrays(arrays).partial_fit(images)
     # What an estimator learned before it loaded others' parameters is forgotten.
-    other = small(name, random_state=5).fit(images)
-    other.set_params(random_state=0).load_arrays(arrays).partial_fit(images)
+    other = small(name, random_state=5).fit(images).set_params(random_state=0)
+    for model in (fresh := small(name), other):
+        # The standardisation stays that of the first images.
+        model.load_arrays(arrays).partial_fit(images[:40])
+        assert np.array_equal(model.to_arrays()["standard_mean"], arrays["standard_mean"])
+    assert_same(fresh, other)
     assert len(fresh.history_) == 1
-    assert np.array_equal(fresh.hidden_bias_, other.hidden_bias_)
-    assert np.array_equal(fresh.weights_, other.weights_)
     assert np.abs(fresh.weights_ - arrays["weights"]).max() < 0.1
-
-
-def test_models_of_a_seed_share_orders_and_initial_weights(images: np.ndarray) -> None:
-    matrices = [small(name, epochs=0, random_state=6).fit(images).weights_ for name in MODELS]
-    for matrix in matrices:
-        assert np.array_equal(matrix if matrix.ndim == 2 else matrix[0], matrices[0])
 
 
 @pytest.mark.no_device("seeds only")
@@ -107,9 +89,6 @@ def test_axes_of_a_seed_are_independent_and_stay_as_they_are() -> None:
     assert AXES == ("data", "initial", "order", "sampling", "perturbation", "fields", "states")
 
 
-@pytest.mark.parametrize("state", [None, np.random.RandomState(3)], ids=["none", "object"])
-def test_other_random_states_of_scikit_learn_are_accepted(state: Any, images: np.ndarray) -> None:
-    model = RBM(hidden=4, epochs=2, random_state=state).fit(images)
-    assert np.isfinite(model.weights_).all()
-    model.partial_fit(images)
-    assert len(model.history_) == 3
+def test_other_random_states_of_scikit_learn_are_accepted(images: np.ndarray) -> None:
+    for state in (None, np.random.RandomState(3)):
+        assert len(RBM(hidden=4, epochs=2, random_state=state).fit(images).partial_fit(images).history_) == 3

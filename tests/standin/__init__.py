@@ -5,8 +5,7 @@ installed CuPy; no device is needed for it), follows CuPy's rules where they dif
 every copy between host and device, the asked-for ones and the hidden ones.
 """
 
-from tests.standin.array import ndarray
+from tests.standin.array import LEDGER, Ledger, ndarray
 from tests.standin.modules import install
-from tests.standin.transfers import LEDGER, Ledger
 
 __all__ = ["LEDGER", "Ledger", "install", "ndarray"]

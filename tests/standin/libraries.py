@@ -7,19 +7,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from tests.standin.array import array_operand, ndarray, on_device
-from tests.standin.transfers import LEDGER
+from tests.standin.array import LEDGER, array_operand, ndarray
 
 
-def gemm(
-    transa: str,
-    transb: str,
-    a: ndarray,
-    b: ndarray,
-    out: ndarray | None = None,
-    alpha: float = 1.0,
-    beta: float = 0.0,
-) -> ndarray:
+def gemm(transa: str, transb: str, a: ndarray, b: ndarray, out: ndarray, alpha: float = 1.0, beta: float = 0.0) -> None:
     """`cupy.cublas.gemm`: out = alpha · op(a) @ op(b) + beta · out, with the same assertions."""
     left, right = array_operand(a), array_operand(b)
     assert left.ndim == right.ndim == 2
@@ -29,15 +20,12 @@ def gemm(
     left, right = left.T if transa == "T" else left, right.T if transb == "T" else right
     assert left.shape[1] == right.shape[0]
     product = left.dtype.type(alpha) * (left @ right)
-    if out is None:
-        return ndarray(np.asfortranarray(product))
     target = array_operand(out)
     assert target.shape == product.shape
     assert target.dtype == product.dtype
     if beta != 0:  # a beta of 0 does not read `out`
         product += target.dtype.type(beta) * target
     target[...] = product
-    return out
 
 
 class csr_matrix:  # noqa: N801  CuPy's name
@@ -95,20 +83,12 @@ class Generator:
         if size is not None and tuple(size) != out.shape:
             raise ValueError("size must match out.shape when used together")
 
-    def random(self, size: Any = None, dtype: Any = np.float64, out: ndarray | None = None) -> ndarray:
+    def random(self, size: Any = None, dtype: Any = np.float64, *, out: ndarray) -> None:
         """Draws `size` numbers (None: one) and copies them into `out`, where one number spreads over all."""
-        if out is not None:
-            self._check(dtype, size, out)
-        drawn = self._numpy.random(size, dtype=dtype)
-        if out is None:
-            return on_device(drawn)
-        out.host[...] = drawn
-        return out
+        self._check(dtype, size, out)
+        out.host[...] = self._numpy.random(size, dtype=dtype)
 
-    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: ndarray | None = None) -> ndarray:
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, *, out: ndarray) -> None:
         """Fills `out`, whether `size` is given or not."""
-        if out is None:
-            return on_device(self._numpy.standard_normal(size, dtype=dtype))
         self._check(dtype, size, out)
         out.host[...] = self._numpy.standard_normal(out.shape, dtype=dtype)
-        return out

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.standin import functions, libraries
-from tests.standin.array import ndarray
-from tests.standin.transfers import LEDGER, Ledger
+from tests.standin.array import LEDGER, Ledger, ndarray
 from thetarbm_cli.backend import CupyBackend, RandomStream
 
 # CuPy has NumPy's types under its own name.
@@ -26,12 +25,12 @@ def _module(name: str, **contents: Any) -> ModuleType:
     return module
 
 
-def modules(devices: int = 1) -> dict[str, ModuleType]:
-    """CuPy's modules by name, on a machine with so many devices."""
+def modules() -> dict[str, ModuleType]:
+    """CuPy's modules by name, on a machine with one device."""
     runtime = _module(
         "cupy.cuda.runtime",
         getDevice=lambda: 0,
-        getDeviceCount=lambda: devices,
+        getDeviceCount=lambda: 1,
         getDeviceProperties=lambda device: {"name": b"stand-in"},
     )
     random = _module("cupy.random", Generator=libraries.Generator, Philox4x3210=libraries.Philox4x3210)
@@ -55,19 +54,19 @@ def modules(devices: int = 1) -> dict[str, ModuleType]:
 
 
 # The method of the real backend, whatever has been put in its place since.
-_random_of_backend = CupyBackend.random
+random_of_backend = CupyBackend.random
 
 
 def random_of_numpy(backend: CupyBackend, seed: np.random.SeedSequence) -> RandomStream:
     """The backend's stream, on the numbers that the NumPy backend draws: its PCG64 has the whole seed."""
-    stream: Any = _random_of_backend(backend, seed)
+    stream: Any = random_of_backend(backend, seed)
     stream._generator = libraries.Generator(libraries.Philox4x3210(seed))
     return stream  # type: ignore[no-any-return]
 
 
-def install(monkeypatch: pytest.MonkeyPatch, devices: int = 1) -> Ledger:
+def install(monkeypatch: pytest.MonkeyPatch) -> Ledger:
     """Let ``import cupy`` find the stand-in for the time of a test; returns the cleared counts of copies."""
-    for name, module in modules(devices).items():
+    for name, module in modules().items():
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(CupyBackend, "random", random_of_numpy)
     LEDGER.clear()

@@ -12,8 +12,8 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.standin.array import LEDGER, Ledger
 from tests.standin.modules import install
-from tests.standin.transfers import LEDGER, Ledger
 
 # Whether a device answers is asked for each model, whether an operator's indices are sorted when it is made.
 EXPECTED = {"item", "canonical format"}

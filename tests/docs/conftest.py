@@ -1,3 +1,0 @@
-from tests.experiments.runs import small_data
-
-__all__ = ["small_data"]
