@@ -10,7 +10,7 @@ import pytest
 
 from tests.data.archives import write_own
 from tests.experiments.runs import call, finish, spawn
-from thetarbm_cli.backend import _cores
+from thetarbm_cli.backend import cores
 from thetarbm_cli.data.prepare import prepare
 
 
@@ -35,7 +35,7 @@ def test_blas_pools_have_the_threads_that_were_asked_for(tmp_path: Path) -> None
     pools = sheet_of(tmp_path, "--threads", "2")["blas"]
     assert pools
     assert {pool["user_api"] for pool in pools} == {"blas"}
-    assert {pool["num_threads"] for pool in pools} == {min(2, _cores())}
+    assert {pool["num_threads"] for pool in pools} == {min(2, cores())}
 
 
 def test_prepared_data_is_listed_unless_its_description_is_damaged(tmp_path: Path) -> None:
