@@ -15,17 +15,37 @@ from tests.experiments.runs import MODELS, Command, run_of
 from tests.experiments.suites import FAILING, save, write_suite
 from tests.reporting.numbers import records
 from tests.reporting.pages import few_figures
+from thetarbm_cli import outputs
 from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.experiments.runs import evaluation as measuring
 from thetarbm_cli.measures import theory
 from thetarbm_cli.outputs import OUTPUTS
 
+# What the outside builds on, whatever else is added: these names are there, always.
+PROMISED: dict[type[outputs.Output], str] = {
+    outputs.Info: "version backend backend_reason blas threads data_dir results_dir prepared",
+    outputs.PreparedData: "dataset source path sha256 splits pixel_mean pixel_std orientations preview cached",
+    outputs.Splits: "train valid test",
+    outputs.Train: "run model settings seed cached path weights epochs seconds reconstruction_error mean_activation",
+    outputs.EvaluatedRun: "run model sparsity seed test_error_percent gamma_train gamma_test dead_units cached",
+    outputs.Perturb: "scope unperturbed_error_percent cells",
+    outputs.PerturbedCell: "n p test_error_percent run",
+    outputs.Verify: "passed checks",
+    outputs.Check: "name rotation value tolerance exact passed",
+    outputs.Run: "done cached failed seconds runs",
+    outputs.SuiteRun: "run experiment state reason",
+    outputs.Status: "due cells",
+    outputs.SuiteCell: "experiment cell seeds state reason",
+    outputs.ListedRun: "run model seed state differs test_error_percent gamma_test cells",
+    outputs.Compare: "runs settings measures",
+    outputs.TableValue: "model sparsity column mean std seeds published",
+}
 UNALIGNED = ("test_error_percent_unaligned", "gamma_train_unaligned", "gamma_test_unaligned")
 
 
-def check(command: str, *outputs: dict[str, Any]) -> None:
+def check(command: str, *printed: dict[str, Any]) -> None:
     schema = json.loads((ROOT / "docs" / "schema" / f"{command}.schema.json").read_text(encoding="utf-8"))
-    for output in outputs:
+    for output in printed:
         jsonschema.validate(output, schema, jsonschema.Draft202012Validator)
 
 
@@ -44,6 +64,12 @@ def test_every_command_that_has_json_has_a_schema() -> None:
         if any(parameter.name == "as_json" for parameter in command.params):
             with_json.add(name)
     assert set(OUTPUTS) == with_json
+
+
+def test_what_is_promised_is_always_there() -> None:
+    for model, names in PROMISED.items():
+        required = {name for name, field in model.model_fields.items() if field.is_required()}
+        assert set(names.split()) <= required, model
 
 
 def test_data_and_models(thetarbm: Command, trained: Path, small_data: Path, tmp_path: Path) -> None:

@@ -52,6 +52,15 @@ def test_lemma_is_about_every_pair_of_slices() -> None:
         assert theory._lemma(disturbed, turns) == pytest.approx(0.25)
 
 
+def test_theorem_is_broken_by_slices_that_are_not_turned_copies(digits: np.ndarray) -> None:
+    orientations = np.arange(200) % 5
+    model = theory._trained(digits, orientations, 5, "permutation", "full")
+    turns = Rotations(12, 5, "permutation")
+    assert theory._theorem(model, digits, orientations, turns) < 1e-5
+    model.weights_[2] += 0.05 * np.random.default_rng(0).standard_normal(model.weights_[2].shape).astype(np.float32)
+    assert theory._theorem(model, digits, orientations, turns) > 0.01
+
+
 def test_quarter_turns_of_a_square_are_exact_in_every_kind() -> None:
     for check in verify(sample_digits(200, 8), rotations=4):
         assert check.value < 1e-5, check
