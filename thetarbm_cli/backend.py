@@ -26,6 +26,8 @@ BACKENDS = ("auto", "numpy", "cupy")
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # Rows × units of a product from which on a second thread gains more than it costs.
 THREADED_FROM = 2_000_000
+# Of `Backend.map`: each item at work has its own room.
+MOST_THREADS = 4
 
 # An array of the backend: numpy.ndarray or cupy.ndarray. CuPy has no types to import without a GPU.
 Array = Any
@@ -104,7 +106,7 @@ class Backend:
         Products side by side have the bits of those one after the other, and gain more than threads within a product.
         """
         blas = _blas_controller()
-        threads = max((pool.num_threads for pool in blas.lib_controllers), default=1)
+        threads = min(max((pool.num_threads for pool in blas.lib_controllers), default=1), MOST_THREADS)
         if threads == 1:
             yield from map(function, items)
             return

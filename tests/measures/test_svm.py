@@ -257,12 +257,10 @@ def test_float32_is_used_where_the_kernel_is_good_to_1e_5():
     gamma, centre, backend = 0.02, np.zeros(50), Backend()
     points = np.repeat([10.0, -10.0], 100)[:, None] + np.random.default_rng(4).normal(0, 0.3, (200, 50))
     points *= np.sqrt(svm.LARGEST_FLOAT32_EXPONENT / gamma / np.sum(points**2, axis=1).max()) * (1 - 1e-9)
-    rows = svm.centred(points, centre, backend)
-    left, right = (
-        svm.left_operand(*rows, np.float32, backend),
-        svm.right_operand(*rows, np.float32, backend, scale=gamma),
-    )
-    assert svm.product_dtype([right]) is np.float32
+    rows, norms = svm.centred(points, centre, backend)
+    assert svm.product_dtype(gamma * norms.max()) is np.float32
+    left = svm.left_operand(rows, norms, np.float32, backend)
+    right = svm.right_operand(rows, norms, np.float32, backend, scale=gamma)
     expected = np.exp(-gamma * cdist(points, points, "sqeuclidean"))
     np.testing.assert_allclose(svm.rbf_kernel(left, right, backend), expected, atol=1e-5)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -113,10 +113,13 @@ class RBFClassifier:
         self.dual_coefficients_ = coefficients[:, self.support_]
         self.intercept_ = np.array(intercept)
         self.centre_ = backend.to_host(training.centre)
-        # What a prediction needs of each class, on the device.
-        operands = [right[backend.asarray(chosen)] for right, chosen in zip(training.rights, used, strict=True)]
-        self._dtype = product_dtype(operands)
-        self._operands = [operand.astype(self._dtype) for operand in operands]
+        # What a prediction needs of each class, on the device; what it is taken from is given up class by class.
+        places = [backend.asarray(chosen) for chosen in used]
+        exponents = [
+            float((-right[at, -1]).max()) for right, at in zip(training.rights, places, strict=True) if len(at)
+        ]
+        self._dtype = product_dtype(max(exponents))
+        self._operands = [training.rights.pop(0)[at].astype(self._dtype) for at in places]
         self._coefficients = [backend.asarray(np.ascontiguousarray(coefficients[:, support].T)) for support in supports]
         return self
 
@@ -318,11 +321,9 @@ class TrainingSet:
         # Products are in float64: float32 distances move dual coefficients by up to 0.04, as the solver then takes
         # other steps.
         scale = 1.0 if gamma is None else gamma
-        self.lefts, self.rights = [], []
-        for row in self.rows:
-            group = centred(self.features[backend.asarray(row)], self.centre, backend)
-            self.lefts.append(left_operand(*group, np.float64, backend))
-            self.rights.append(right_operand(*group, np.float64, backend, scale=scale))
+        self.rights = [
+            right_operand(*self._centred(number), np.float64, backend, scale=scale) for number in range(len(self.rows))
+        ]
 
     def each_pair(self, use: Callable[[int, int, Doubles], Result]) -> Iterator[Result]:
         """Give, for the pairs of classes i < j in libsvm's order, what `use` makes of i, j and their matrix.
@@ -330,7 +331,11 @@ class TrainingSet:
         Each block of it is computed once; the matrix is overwritten by that of a later pair.
         """
         sizes = [len(row) for row in self.rows]
-        own = list(self.backend.map(lambda number: self._block(number, number), range(len(sizes))))
+        own = list(
+            self.backend.map(lambda number: self._block(self._left(number), number, own=True), range(len(sizes)))
+        )
+        # One side of the products is held for all classes, the other for those that are at work.
+        left = lru_cache(maxsize=2)(self._left)
         two_largest = sum(sorted(sizes)[-2:])
         # One for each thread.
         buffers: SimpleQueue[Doubles] = SimpleQueue()
@@ -345,7 +350,7 @@ class TrainingSet:
             matrix = buffer[: both * both].reshape(both, both)
             matrix[:first, :first] = own[i]
             matrix[first:, first:] = own[j]
-            matrix[:first, first:] = self._block(i, j)
+            matrix[:first, first:] = self._block(left(i), j)
             matrix[first:, :first] = matrix[:first, first:].T
             result = use(i, j, matrix)
             buffers.put(buffer)
@@ -353,10 +358,17 @@ class TrainingSet:
 
         yield from self.backend.map(fill_and_use, class_pairs(len(sizes)))
 
-    def _block(self, i: int, j: int) -> Doubles:
-        """Compute the values between the images of two classes, (n_i, n_j)."""
-        values = negative_distances(self.lefts[i], self.rights[j], self.backend)
-        if i == j:
+    def _centred(self, number: int) -> tuple[Array, Array]:
+        """Give the centred features of a class and their squared norms, on the device."""
+        return centred(self.features[self.backend.asarray(self.rows[number])], self.centre, self.backend)
+
+    def _left(self, number: int) -> Array:
+        return left_operand(*self._centred(number), np.float64, self.backend)
+
+    def _block(self, left: Array, j: int, *, own: bool = False) -> Doubles:
+        """Compute the values between the images of a class and those of class j, (n_i, n_j)."""
+        values = negative_distances(left, self.rights[j], self.backend)
+        if own:
             self.backend.xp.fill_diagonal(values, 0.0)  # an image is at no distance from itself, not at 1e-15
         if self.gamma is not None:
             self.backend.xp.exp(values, out=values)
@@ -447,10 +459,9 @@ def rbf_kernel(left: Array, right: Array, backend: Backend) -> Array:
     return backend.xp.exp(exponents, out=exponents)
 
 
-def product_dtype(operands: Iterable[Array]) -> Any:
-    """Choose float32 where it is exact enough for support vectors (right operands scaled by γ), else float64."""
-    largest = max(-float(operand[:, -1].min()) for operand in operands if len(operand))
-    return np.float32 if largest <= LARGEST_FLOAT32_EXPONENT else np.float64
+def product_dtype(exponent: float) -> Any:
+    """Choose float32 where it is exact enough for support vectors x with a γ|x|² of at most this, else float64."""
+    return np.float32 if exponent <= LARGEST_FLOAT32_EXPONENT else np.float64
 
 
 def _check_positive(value: float, name: str) -> float:
