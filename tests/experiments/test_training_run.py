@@ -168,6 +168,7 @@ def test_end_at_any_write_then_again_gives_the_same_bytes(
     store = RunStore(tmp_path)
     assert store.weights_path(run).read_bytes() == RunStore(trained).weights_path(run).read_bytes()
     assert record_of(tmp_path, run)["history"] == record_of(trained, run)["history"]
+    assert not store.checkpoint_path(run).exists()
     assert leftover.exists() == (method == "remove_checkpoint")  # nothing was left to be done
 
 

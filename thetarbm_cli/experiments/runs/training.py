@@ -92,6 +92,7 @@ def train_run(
     with store.locked(run):
         stored = store.load(run, refuse_newer=True)
         if stored is not None and not force and is_usable(store, stored):
+            store.remove_checkpoint(run)  # of a process that was killed once the record was there
             return TrainedRun(stored, cached=True)
         if force:
             store.remove_checkpoint(run)
