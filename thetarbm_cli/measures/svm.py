@@ -5,8 +5,8 @@ element. Here each pair of classes gets its own small precomputed matrix, which 
 steps, as the kernel agrees with libsvm's to the last float64 digits and libsvm stores it as float32; but the N × N
 matrix is never held, and each block of it is computed once. With 10,000 images of 500 features on one core, training
 takes 60 % of the time and a fifth of the memory of ``SVC(kernel="precomputed")`` on one kernel matrix, and prediction
-a third of the time. Where BLAS may use more threads, pairs are solved and classes multiplied side by side, one a
-thread, which changes no bit.
+less than a third of the time. Where BLAS may use more threads, pairs of classes are solved side by side, one on each
+thread, and so are predictions made; this changes no bit.
 """
 
 from __future__ import annotations
