@@ -1,0 +1,419 @@
+"""Measure a training: what it lacks of what is asked for is measured, and each number is kept as soon as it is there."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thetarbm_cli.backend import Backend, select_backend
+from thetarbm_cli.data.recipes import NO_LABEL
+from thetarbm_cli.environment import describe_environment
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, gamma_score
+from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
+from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
+from thetarbm_cli.models import RBM, Model, build
+from thetarbm_cli.models.rbm import CHUNK
+from thetarbm_cli.models.seeds import seed_of
+from thetarbm_cli.pipeline import (
+    Report,
+    find_orientations,
+    learned_images,
+    load_data,
+    no_progress,
+    perturbed_orientations,
+)
+from thetarbm_cli.specs import SVM, MeasureSpec
+from thetarbm_cli.store import Measurement, Store, Training
+
+GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
+GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
+# A plain RBM has no support set of its own, and a finer one leaves no room for Δ: both are judged under the paper's.
+GAMMA_ROTATIONS = 9
+# Units whose own γ a measurement lists; of more it has the mean alone.
+MOST_UNITS_LISTED = 2000
+# The position of a role is part of every drawn state: append, never reorder.
+ROLES = ("train", "test", "valid")
+# Numbers of 32 bits by which Philox's counter moves on.
+PHILOX_STEP = 8
+
+logger = logging.getLogger("thetarbm")
+
+Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+
+def measure(
+    store: Store,
+    training: Training,
+    wanted: Sequence[MeasureSpec],
+    *,
+    backend: str = "auto",
+    force: bool = False,
+    report: Report = no_progress,
+) -> tuple[Training, bool]:
+    """Measure what a training lacks, and give it with all its measurements and whether it lacked nothing.
+
+    Parameters
+    ----------
+    wanted : the measurements that are asked for
+    force : measure all of them again; the new lines come after those that are there, whose numbers stand
+
+    Raises
+    ------
+    InputError
+        If the weights are not there, or images have no labels and only numbers that need them are asked for.
+    """
+    if not force and not training.lacking(wanted):
+        return training, True
+    with store.locked(training.run) as held:
+        # Another process may have measured it meanwhile.
+        training = store.require(training.run)
+        missing = list(wanted) if force else training.lacking(wanted)
+        if not missing:
+            return training, True
+
+        def tell(step: str, done: int, total: int) -> None:
+            held.report(step, done, total)
+            report(step, done, total)
+
+        evaluation = Evaluation(store, training, select_backend(backend), tell)
+        for spec in evaluation.possible(_in_order(missing)):
+            started = time.perf_counter()
+            values, details = evaluation.measure(spec, missing)
+            store.add(
+                Measurement(
+                    run=training.run,
+                    spec=spec,
+                    weights_sha256=evaluation.weights_sha256,
+                    images_sha256=evaluation.prepared(spec).sha256,
+                    values=values,
+                    details=details,
+                    seconds=round(time.perf_counter() - started, 3),
+                    environment=describe_environment(evaluation.backend),
+                )
+            )
+        return store.require(training.run), False
+
+
+def _in_order(specs: Sequence[MeasureSpec]) -> list[MeasureSpec]:
+    """Put γ first, as it refuses a wrong offset and keeps features for others, and each evaluation after the other."""
+    order = {"gamma": 0, "error": 1, "search": 2, "invariance": 3}
+    return sorted(specs, key=lambda spec: (spec.aligned is False, order[spec.measure]))
+
+
+class Evaluation:
+    """Measures the features of a trained model; what several measurements need is computed once."""
+
+    def __init__(self, store: Store, training: Training, backend: Backend, report: Report) -> None:
+        self.store, self.training, self.backend, self.report = store, training, backend, report
+        spec = training.spec
+        found = store.load_weights(training.run)
+        if found is None:
+            raise InputError(f"the weights of {training.run} are not in {store.path(training.run)}: train it again")
+        arrays, self.weights_sha256 = found
+        if self.weights_sha256 != training.weights_sha256:
+            logger.warning("%s is measured with weights that are not the recorded ones; the numbers say so", training.run)
+        self.model = build(spec.model, spec.parameters, seed=spec.seed, backend=backend.name).load_arrays(arrays)
+        self.learned_set = load_data(
+            store, spec.data.dataset, spec.data.source, spec.data.seed, sha256=training.images_sha256, report=report
+        )
+        self._prepared = {(spec.data.dataset, spec.data.source, spec.data.seed): self.learned_set}
+        self._views: dict[Any, View] = {}
+
+    def prepared(self, spec: MeasureSpec) -> Any:
+        """Give the data set that a measurement takes its images from."""
+        key = (spec.dataset, spec.source, spec.data_seed)
+        if key not in self._prepared:
+            self._prepared[key] = load_data(self.store, *key, report=self.report)
+        return self._prepared[key]
+
+    @cached_property
+    def learned(self) -> Labelled:
+        """Images and labels that the model learned from."""
+        return learned_images(self.learned_set, self.training.spec.data)
+
+    def images(self, spec: MeasureSpec) -> Labelled:
+        """Images and labels that a measurement looks at."""
+        if spec.part == "train":
+            images, labels = self.learned
+        else:
+            if spec.part == "valid" and self.training.spec.data.learn_from == "train+valid":
+                raise InputError("this run learned from the validation images, so nothing can be chosen on them")
+            counts = {"train": 0, "valid": 0, "test": 0, spec.part: spec.count}
+            images, labels = self.prepared(spec).subset(**counts).part(spec.part)
+            if len(images) == 0:
+                raise InputError(f"{self.prepared(spec).path} has no {spec.part} images; give it a split that has some")
+        return images[: spec.first], labels[: spec.first]
+
+    def possible(self, specs: Sequence[MeasureSpec]) -> list[MeasureSpec]:
+        """Leave out what needs labels where there are none; refuse where nothing is left."""
+        if NO_LABEL not in self.learned_set.labels:
+            return list(specs)
+        problem = f"{self.training.spec.data.source} has no labels, which the SVM learns from"
+        advice = "add an array labels (N,) to it, and train again"
+        left = [spec for spec in specs if spec.svm is None]
+        if not left or any(spec.measure in ("search", "invariance") for spec in specs):
+            raise InputError(f"{problem}: {advice}")
+        if len(left) < len(specs):
+            logger.info("%s: γ is measured, and no error; for that, %s", problem, advice)
+        return left
+
+    def measure(self, spec: MeasureSpec, asked: Sequence[MeasureSpec]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Take one measurement: its values by name, and the details behind them."""
+        key = (spec.features, spec.aligned)
+        if key not in self._views:
+            self._views[key] = View(self, spec)
+        return self._views[key].measure(spec, keep=any(each.measure == "invariance" for each in asked))
+
+
+class View:
+    """The features of a model in one evaluation: probabilities or states, of images aligned or not."""
+
+    def __init__(self, evaluation: Evaluation, spec: MeasureSpec) -> None:
+        self.evaluation, self.features = evaluation, spec.features
+        self.model: Model = evaluation.model
+        if spec.aligned is False:
+            self.model = copy.copy(evaluation.model).set_params(align=False)
+        self.store, self.training = evaluation.store, evaluation.training
+        self._kept: dict[int, list[NDArray[np.float32]]] = {}
+        self._svms: dict[Any, FeatureSVM] = {}
+
+    def measure(self, spec: MeasureSpec, *, keep: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Take one measurement; with `keep`, features of γ's rotated copies are kept for other measures."""
+        taken: dict[str, Callable[..., tuple[dict[str, Any], dict[str, Any]]]] = {
+            "gamma": self._gamma,
+            "error": self._error,
+            "search": self._search,
+            "invariance": self._invariance,
+        }
+        return taken[spec.measure](spec, **({"keep": keep} if spec.measure == "gamma" else {}))
+
+    def _gamma(self, spec: MeasureSpec, *, keep: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Measure the γ-score; γ of dead units is null."""
+        images, _ = self.evaluation.images(spec)
+        role = "train" if spec.part == "train" else "test"
+        rotations = min(self.model.get_params().get("rotations", GAMMA_ROTATIONS), GAMMA_ROTATIONS)
+        offset = spec.offset or 0.0
+        known = None
+        if 0 <= offset < 360 / rotations:
+            known = find_orientations(
+                self.store, self.model, images, chunk=DEFAULT_CHUNK, copies=rotations, offset=offset
+            )
+        self._kept = {} if keep and role == "test" else self._kept
+
+        def sample(features: NDArray[np.float32], first: int, number: int) -> NDArray[np.float32]:
+            features = self._sampled(features, role, first, number)
+            if keep and role == "test":
+                self._kept.setdefault(number, []).append(features.copy())
+            return features
+
+        step = f"γ on the {role} images, Δ = {offset:g}°"
+        score = gamma_score(
+            self.model.transform,
+            images,
+            size=math.isqrt(images.shape[1]),
+            rotations=rotations,
+            offset=offset,
+            sample=sample,
+            orientations=None if known is None else lambda batch, first, n: known[n, first : first + len(batch)],
+            progress=lambda done, total: self.evaluation.report(step, done, total),
+        )
+        values = {
+            f"gamma_{role}": _number(score.mean),
+            f"gamma_ratio_{role}": _number(score.ratio_of_sums),
+            f"gamma_bounded_{role}": _number(score.bounded),
+            f"dead_units_{role}": score.dead_units,
+        }
+        units = [_number(value) for value in score.per_unit] if len(score.per_unit) <= MOST_UNITS_LISTED else []
+        return values, {"images": score.images, "per_unit": units}
+
+    def _error(self, spec: MeasureSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Measure the error of the RBF-SVM."""
+        assert spec.svm is not None
+        images, truth = self.evaluation.images(spec)
+        found = self._classify(spec, spec.svm, images, truth)
+        return {"test_error_percent": found["test_error_percent"]}, {
+            name: found[name] for name in ("confusion", "classes")
+        }
+
+    def _classify(
+        self, spec: MeasureSpec, settings: SVM, images: NDArray[np.float32], truth: NDArray[np.int64]
+    ) -> dict[str, Any]:
+        svm, pairs = self._svm(spec), self._pairs(images, spec, "test")
+        step = f"SVM, C = {settings.C:g}, γ = {settings.gamma:g}"
+        self.evaluation.report(step, 0, len(images))
+        parts = ((svm.scaled(features), rows) for features, rows in pairs.parts(step))
+        return asdict(evaluate_classifier(svm.classifier(settings.C, settings.gamma), parts, truth))
+
+    def _search(self, spec: MeasureSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Choose C and γ of the kernel on the validation images, and measure the error with them."""
+        images, labels = self.evaluation.images(spec.model_copy(update={"part": "valid", "count": None}))
+        svm, pairs = self._svm(spec), self._pairs(images, spec, "valid")
+        step = "grid search on the validation images"
+        chosen = grid_search(
+            svm.features,
+            svm.labels,
+            svm.scaled(pairs.features()),
+            labels,
+            C_values=GRID_PENALTIES,
+            gamma_values=GRID_WIDTHS,
+            valid_rows=pairs.rows,
+            backend=self.evaluation.backend,
+            progress=lambda done, total: self.evaluation.report(step, done, total),
+        )
+        tested = self._classify(spec, SVM(C=chosen.C, gamma=chosen.gamma), *self.evaluation.images(spec))
+        values = {
+            "search_error_percent": tested["test_error_percent"],
+            "search_C": chosen.C,
+            "search_gamma": chosen.gamma,
+            "search_validation_error_percent": chosen.validation_error_percent,
+        }
+        return values, {"grid": asdict(chosen)["grid"]}
+
+    def _invariance(self, spec: MeasureSpec) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Take the other measures of invariance on features of test images and their rotated copies."""
+        assert spec.svm is not None
+        count = len(self.evaluation.images(spec)[0])
+        if sum(map(len, self._kept.get(0, []))) < count:
+            self._gamma(spec.model_copy(update={"measure": "gamma"}), keep=True)
+        originals, *copies = (np.concatenate(parts)[:count] for _, parts in sorted(self._kept.items()))
+        truth, svm, labels = self.evaluation.images(spec)[1], self._svm(spec), []
+        for done, features in enumerate((originals, *copies)):
+            self.evaluation.report("invariance on the test images", done, len(copies) + 1)
+            labels.append(svm.classifier(spec.svm.C, spec.svm.gamma).predict(svm.scaled(features)))
+        values = {
+            "goodfellow_test": goodfellow(originals, copies),
+            "zou_test": zou(originals, copies),
+            "dosovitskiy_test": dosovitskiy(labels[0], labels[1:]),
+            "rotated_error_percent": 100 * (1 - dosovitskiy(truth, labels[1:])),
+        }
+        return {name: _number(value) for name, value in values.items()}, {"images": count}
+
+    def _svm(self, spec: MeasureSpec) -> FeatureSVM:
+        """Give the RBF-SVM on the features of the training images."""
+        assert spec.svm is not None
+        key = (spec.svm.scaled, spec.scope, spec.draws)
+        if key not in self._svms:
+            images, labels = self.evaluation.learned
+            pairs = self._pairs(images, spec, "train")
+            self._svms[key] = FeatureSVM(
+                pairs.features(), labels[pairs.rows], self.evaluation.backend, scaled=spec.svm.scaled
+            )
+        return self._svms[key]
+
+    def _pairs(self, images: NDArray[np.float32], spec: MeasureSpec, role: str) -> Pairs:
+        """Give the SVM's images with perturbed orientations where the scope says so, or with all that may be theirs.
+
+        By default each estimate errs on its own: the SVM's training images are not wrong in the way that the RBM has
+        learned.
+        """
+        train = self.training.spec
+        rows, given = np.arange(len(images)), None
+        wrong = {"train": ("train",), "all": ("train", "test")}.get(spec.scope or "rbm", ())
+        if role in wrong:
+            estimate = "svm" if role == "train" and spec.draws == "two" else role
+            given = perturbed_orientations(self.store, self.model, images, train.perturbation, train.seed, estimate)
+        elif (candidates := self.model.candidate_orientations(images)) is not None:
+            rows, given = candidates
+        elif isinstance(self.model, RBM):
+            known = find_orientations(self.store, self.model, images, chunk=CHUNK)
+            given = None if known is None else known[0]
+        return Pairs(self, role, images, rows, given)
+
+    def _sampled(self, features: NDArray[np.float32], role: str, first: int, number: int = 0) -> NDArray[np.float32]:
+        """Draw states from features where the description says so; see `draw_states`."""
+        if self.features == "probabilities":
+            return features
+        return draw_states(features, self.training.spec.seed, role, first, number)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Images, each once for every orientation that it is seen in.
+
+    Attributes
+    ----------
+    role : of the images: train, test or valid
+    images : (n, V) array
+    rows : (m,) array, ascending
+        The image of each pair.
+    orientations : (m,) array, or None where the model finds its own
+    """
+
+    view: View
+    role: str
+    images: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    orientations: NDArray[np.int64] | None
+
+    def features(self, first: int = 0, last: int | None = None) -> NDArray[np.float32]:
+        """Take features of some of the pairs, or of all."""
+        part = slice(first, last)
+        given = None if self.orientations is None else self.orientations[part]
+        features = self.view.model.transform(self.images[self.rows[part]], orientations=given)
+        return self.view._sampled(features, self.role, first)
+
+    def parts(self, step: str) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+        """Give features and rows of some images at a time."""
+        for first in range(0, len(self.images), CHUNK):
+            last = min(first + CHUNK, len(self.images))
+            start, stop = np.searchsorted(self.rows, [first, last]).tolist()
+            yield self.features(start, stop), self.rows[start:stop]
+            self.view.evaluation.report(step, last, len(self.images))
+
+
+class FeatureSVM:
+    """RBF-SVMs on features, which may be scaled; each is fitted once."""
+
+    def __init__(
+        self, features: NDArray[np.float32], labels: NDArray[np.int64], backend: Backend, *, scaled: bool
+    ) -> None:
+        from sklearn.preprocessing import StandardScaler
+
+        self._scaler = StandardScaler().fit(features) if scaled else None
+        self.features, self.labels = self.scaled(features), labels
+        self._backend = backend
+        self._fitted: dict[tuple[float, float], RBFClassifier] = {}
+
+    def scaled(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Bring features to the scale that the SVM learns from."""
+        return features if self._scaler is None else self._scaler.transform(features)
+
+    def classifier(self, C: float, gamma: float) -> RBFClassifier:
+        """Give the one with this C and γ."""
+        if (C, gamma) not in self._fitted:
+            self._fitted[C, gamma] = RBFClassifier(C, gamma, self._backend).fit(self.features, self.labels)
+        return self._fitted[C, gamma]
+
+
+def draw_states(
+    probabilities: NDArray[np.float32], seed: int, role: str, first: int = 0, number: int = 0
+) -> NDArray[np.float32]:
+    """Draw states 0 or 1 of hidden units; those of an image are the same in whichever chunk it comes.
+
+    Parameters
+    ----------
+    probabilities : (n, H) array
+    seed : the training's
+    role : of the images: train, test or valid
+    first : number of the first image
+    number : 0 for images as they are; each rotation has a draw of its own
+    """
+    count, units = probabilities.shape
+    steps = -(-units // PHILOX_STEP)
+    bits = np.random.Philox(seed_of(seed, "states", ROLES.index(role), number)).advance(first * steps)
+    uniform = np.random.Generator(bits).random((count, steps * PHILOX_STEP), dtype=np.float32)
+    return (uniform[:, :units] < probabilities).astype(np.float32)
+
+
+def _number(value: float) -> float | None:
+    return round(float(value), 6) if np.isfinite(value) else None

@@ -1,0 +1,472 @@
+"""The store: what was made, found by its description and never changed.
+
+``<results>/runs/<id>/run.json`` is a training, written once when it ends. ``measures.jsonl`` beside it has a line for
+each measurement, appended when it is done. ``weights.npz`` is a cache: it is made again where it is missing.
+``checkpoint.npz`` is there while a training is not done. A pack, ``<results>/packed/*.jsonl.xz``, has the same lines
+of many trainings, compressed; an installed package has some inside. What a user made comes before what is packed.
+Prepared images and orientations of images are caches in the data folder, and ``<results>/theory.json`` has the checks of
+the paper's mathematics.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import lzma
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from thetarbm_cli import storage
+from thetarbm_cli.errors import InputError
+from thetarbm_cli.followup import command_line
+from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
+
+FORMAT = 2
+RECORD, MEASURES, WEIGHTS, CHECKPOINT = "run.json", "measures.jsonl", "weights.npz", "checkpoint.npz"
+PACKS = "*.jsonl.xz"
+# What unpacks to more is not one of our files.
+LARGEST_PACK = 1 << 29
+# Runs that a message lists when several are meant.
+MOST_NAMED = 8
+
+logger = logging.getLogger("thetarbm")
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Checksum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+def _complete(history: list[dict[str, float]]) -> list[dict[str, float]]:
+    for number, epoch in enumerate(history):
+        for name in ("epoch", "reconstruction_error", "mean_activation"):
+            if name not in epoch:
+                raise ValueError(f"epoch {number} has no {name}")
+    return history
+
+
+class MadeFor(BaseModel):
+    """What a training was first made for: cells of a suite, and the profile whose sizes it has."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    profile: str = "paper"
+    suite: str = ""
+    cells: tuple[str, ...] = ()
+
+
+class Measurement(BaseModel):
+    """A line of ``measures.jsonl``: numbers of one training's weights under one description.
+
+    Attributes
+    ----------
+    values : by the names in `thetarbm_cli.measures.MEASURES`; null where a number is undefined
+    details : lists behind the values: γ per unit, the confusion matrix, the grid of a search
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    run: str
+    spec: MeasureSpec
+    weights_sha256: Checksum
+    images_sha256: Checksum
+    values: dict[str, Number | None]
+    details: dict[str, Any] = {}
+    seconds: Number
+    environment: dict[str, Any] = {}
+
+
+class Training(BaseModel):
+    """What ``run.json`` holds, and the measurements beside it; one that diverged has no weights."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal[2] = FORMAT
+    run: str
+    spec: TrainSpec
+    images_sha256: Checksum
+    state: Literal["done", "diverged"]
+    error: str | None = None
+    weights_sha256: Checksum | None = None
+    history: Annotated[list[dict[str, Number]], AfterValidator(_complete)]
+    seconds: Number
+    cpu_seconds: Number | None = None
+    checkpoint_seconds: Number = 0.0
+    peak_memory_megabytes: Number | None = None
+    products: int | None = None
+    environment: dict[str, Any] = {}
+    made_for: MadeFor = MadeFor()
+    measurements: list[Measurement] = Field(default=[], exclude=True)
+
+    def __repr__(self) -> str:
+        numbers = ", ".join(f"{name} {value:g}" for name, value in self.values.items())
+        return f"<{self.run}, {self.state}, seed {self.spec.seed}: {numbers or 'not measured'}>"
+
+    @cached_property
+    def by_key(self) -> dict[str, Measurement]:
+        """Its measurements by their descriptions; of several, one with the recorded weights."""
+        found: dict[str, Measurement] = {}
+        for each in self.measurements:
+            known = found.get(each.spec.key)
+            if known is None or (known.weights_sha256 != self.weights_sha256 == each.weights_sha256):
+                found[each.spec.key] = each
+        return found
+
+    @property
+    def values(self) -> dict[str, float]:
+        """All numbers measured at the usual settings, by name; the first of each name."""
+        found: dict[str, float] = {}
+        for each in self.by_key.values():
+            for name, value in each.values.items():
+                if value is not None:
+                    found.setdefault(name if each.spec.aligned is not False else f"{name}_unaligned", value)
+        return found
+
+    def lacking(self, wanted: Iterable[MeasureSpec]) -> list[MeasureSpec]:
+        """List the measurements that it does not have."""
+        return [spec for spec in wanted if spec.key not in self.by_key]
+
+    @property
+    def number(self) -> int:
+        """Count trainings of one description: 1 for the first, 2 for ``<id>-2``."""
+        ending = re.fullmatch(r".*-[0-9a-f]{12}-(\d+)", self.run)
+        return int(ending[1]) if ending else 1
+
+
+class Store:
+    """Trainings with their measurements in a results folder and its packs; caches in a data folder.
+
+    With `shipped`, packs inside the package count, too.
+    """
+
+    def __init__(self, results: Path, data_dir: Path | None = None, *, shipped: bool = True) -> None:
+        self.results = results
+        self.data_dir = data_dir or Path(os.environ.get("THETARBM_DATA_DIR") or platformdirs.user_cache_path("thetarbm"))
+        self.folder = results / "runs"
+        self.shipped = shipped
+
+    def absolute(self) -> Store:
+        """Give the same store to a process that works in another folder."""
+        return Store(self.results.absolute(), self.data_dir.absolute(), shipped=self.shipped)
+
+    # Where things are
+
+    def path(self, run: str, name: str = "") -> Path:
+        """Give the folder of a run, or a file in it."""
+        return self.folder / run / name if name else self.folder / run
+
+    def locked(self, run: str) -> AbstractContextManager[storage.Held]:
+        """Hold a run for this process; another that wants it waits."""
+        return storage.locked(self.path(run, "run"))
+
+    def holder(self, run: str) -> storage.Progress | None:
+        """Say who works on a run at this moment, and how far they are."""
+        return storage.holder(self.path(run, "run"))
+
+    # Reading
+
+    def trainings(self, only: Collection[str] | None = None) -> list[Training]:
+        """Load every training that can be read, or those of these ids, with their measurements."""
+        own = {path.parent.name for path in self.folder.glob(f"*/{RECORD}")}
+        packed = self._packed()
+        names = sorted({*own, *packed})
+        found = (self._load(run, packed.get(run, [])) for run in names if only is None or run in only)
+        return [training for training in found if training is not None]
+
+    def load(self, run: str) -> Training | None:
+        """Load one training; None if there is none that can be read."""
+        return self._load(run, self._packed().get(run, []))
+
+    def _load(self, run: str, packed: list[dict[str, Any]]) -> Training | None:
+        trainings = [line for line in packed if "format" in line]
+        measurements = [line for line in packed if "format" not in line]
+        try:
+            trainings.insert(0, storage.read_document(self.path(run, RECORD)))
+        except FileNotFoundError:
+            pass
+        except ValueError as error:
+            logger.warning("%s is not used: %s", self.path(run, RECORD), error)
+            if not trainings:
+                return None
+        path = self.path(run, MEASURES)
+        with suppress(FileNotFoundError):
+            lines, problems = storage.read_lines(path)
+            measurements[:0] = lines
+            for problem in problems:
+                logger.warning("%s: %s; it is measured again when it is asked for", path, problem)
+        for content in trainings:
+            training = _validated(Training, content, self.path(run, RECORD))
+            if training is None:
+                continue
+            if training.run != run:
+                logger.warning("%s is not used: it belongs to run %s", self.path(run, RECORD), training.run)
+                continue
+            training.measurements = [
+                found
+                for line in measurements
+                if line.get("run") == run and (found := _validated(Measurement, line, path)) is not None
+            ]
+            return training
+        return None
+
+    def _packed(self) -> dict[str, list[dict[str, Any]]]:
+        """Read the lines of all packs by run; a pack hides one of the same name inside the package."""
+        folders = [*([shipped_packs()] if self.shipped else []), self.results / "packed"]
+        paths = {path.name: path for folder in folders for path in folder.glob(PACKS)}
+        lines: dict[str, list[dict[str, Any]]] = {}
+        for name in sorted(paths):
+            for run, own in read_pack(paths[name]).items():
+                lines.setdefault(run, []).extend(own)
+        return lines
+
+    def packs_of(self, run: str) -> list[Path]:
+        """Name the packs that have a run."""
+        folders = [self.results / "packed", *([shipped_packs()] if self.shipped else [])]
+        return [path for folder in folders for path in sorted(folder.glob(PACKS)) if run in read_pack(path)]
+
+    def require(self, run: str) -> Training:
+        """Load a training that can be measured; refuse what is damaged, diverged, or of another version."""
+        path = self.path(run, RECORD)
+        storage.refuse_newer(path, FORMAT)
+        training = self.load(run)
+        if training is None:
+            raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again")
+        if training.state == "diverged":
+            raise InputError(f"{run} diverged when it was trained ({training.error}), so there is nothing to measure")
+        if training.spec.algorithm != ALGORITHM:
+            raise InputError(
+                f"{run} was made by version {training.spec.algorithm} of the algorithm, this is {ALGORITHM}: train it again"
+            )
+        return training
+
+    def find(self, spec: TrainSpec, images_sha256: str | None = None) -> Training | None:
+        """Find the newest training of a description, on images of a checksum where one is given."""
+        first = None if images_sha256 is None else self.load(spec.run_id(images_sha256))
+        if first is not None and first.spec == spec and not self.path(f"{first.run}-2").exists():
+            return first
+        found = [
+            each
+            for each in self.trainings()
+            if each.spec == spec and images_sha256 in (None, each.images_sha256)
+        ]
+        return max(found, key=lambda each: each.number, default=None)
+
+    def identifiers(self) -> list[str]:
+        """Name all runs that have a record, sorted."""
+        return sorted({*self.own_identifiers(), *self._packed()})
+
+    def own_identifiers(self) -> list[str]:
+        """Name the runs that have a record in a folder of their own, sorted."""
+        return sorted(path.parent.name for path in self.folder.glob(f"*/{RECORD}"))
+
+    def unfinished(self) -> list[str]:
+        """Name the runs that have a checkpoint or are being made, and no record."""
+        begun = {path.parent.name for path in self.folder.glob(f"*/{CHECKPOINT}")}
+        begun |= {path.parent.name for path in self.folder.glob("*/run.progress") if self.holder(path.parent.name)}
+        return sorted(begun - set(self.identifiers()))
+
+    def find_run(self, name: str, *, unfinished: bool = False) -> str:
+        """Find the run that a user means by an id, the beginning of one, or the path of its folder or a file in it.
+
+        It must be one run, and have a record unless an `unfinished` one will do.
+        """
+        wanted = name
+        if "/" in name or name in (RECORD, WEIGHTS, MEASURES):
+            path = Path(os.path.expanduser(name)).absolute()
+            path = path.parent if path.name in (RECORD, WEIGHTS, MEASURES) else path
+            wanted = path.name
+            if path.resolve().parent != self.folder.resolve():
+                raise InputError(f"{name} is not in {self.folder}; name its results folder with --results")
+        known, begun = self.identifiers(), self.unfinished()
+        candidates = [*known, *begun] if unfinished else known
+        matches = [run for run in candidates if run == wanted]
+        matches = matches or [run for run in candidates if wanted and run.startswith(wanted)]
+        cut_off = [run for run in begun if not matches and wanted and run.startswith(wanted)]
+        if cut_off:
+            raise InputError(
+                f"{cut_off[0]} has no record yet: it is being trained or was cut off, and the command that began it goes "
+                "on with it; thetarbm show says how far it is"
+            )
+        if not matches:
+            hint = f"{command_line('list')} shows those there are" if known else "train one first"
+            raise InputError(f"there is no run {name!r} in {self.folder}; {hint}")
+        if len(matches) > 1:
+            raise InputError(f"{name!r} may be any of these, write more of the id:\n{self._listed(matches)}")
+        return matches[0]
+
+    def _listed(self, runs: list[str]) -> str:
+        """List runs, one a line, with the settings in which they differ, as far as a message has room."""
+        settings = {
+            each.run: {**each.spec.named(), "seed": each.spec.seed} for each in self.trainings(runs[:MOST_NAMED])
+        }
+        names = dict.fromkeys(name for each in settings.values() for name in each)
+        differing = [name for name in names if len({str(each.get(name, "none")) for each in settings.values()}) > 1]
+        lines = []
+        for run in runs[:MOST_NAMED]:
+            known = settings.get(run, {})
+            words = ", ".join(f"{name}={known[name]}" for name in differing if name in known)
+            lines.append(f"  {run} ({words})" if words else f"  {run}")
+        rest = len(runs) - MOST_NAMED
+        return "\n".join([*lines, *([f"  or {rest} more"] if rest > 0 else [])])
+
+    # Writing
+
+    def new_id(self, spec: TrainSpec, images_sha256: str) -> str:
+        """Name a further training of a description: its id, or ``<id>-2`` and so on."""
+        known, base = set(self.identifiers()), spec.run_id(images_sha256)
+        return next(name for name in (base, *(f"{base}-{n}" for n in itertools.count(2))) if name not in known)
+
+    def save(self, training: Training) -> None:
+        """Write a training; one that is there already is never written over."""
+        path = self.path(training.run, RECORD)
+        storage.refuse_newer(path, FORMAT)
+        if path.exists():
+            # A record that cannot be read is kept beside.
+            number = next(n for n in itertools.count(1) if not path.with_name(f"damaged-{n}.json").exists())
+            path.rename(path.with_name(f"damaged-{number}.json"))
+        storage.write_document(path, training.model_dump(mode="json"))
+
+    def add(self, measurement: Measurement) -> None:
+        """Append a measurement to its training's."""
+        storage.append_line(self.path(measurement.run, MEASURES), measurement.model_dump(mode="json"))
+
+    # Weights and checkpoints
+
+    def save_weights(self, run: str, arrays: Mapping[str, NDArray[Any]]) -> str:
+        """Write weights; give their checksum."""
+        storage.write_arrays(self.path(run, WEIGHTS), arrays)
+        return storage.sha256_of_file(self.path(run, WEIGHTS))
+
+    def load_weights(self, run: str) -> tuple[dict[str, NDArray[Any]], str] | None:
+        """Read weights and their checksum; None if they are missing or, with a warning, damaged."""
+        path = self.path(run, WEIGHTS)
+        try:
+            return storage.read_arrays(path), storage.sha256_of_file(path)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            logger.warning("%s is not used: %s", path, error)
+            return None
+
+    def load_checkpoint(self, run: str) -> dict[str, NDArray[Any]] | None:
+        """Read the state after the last saved epoch; None if there is none that can be used."""
+        path = self.path(run, CHECKPOINT)
+        try:
+            return storage.read_arrays(path)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            logger.warning("%s is not used, training starts anew: %s", path, error)
+            return None
+
+    # Packs
+
+    def pack(self, path: Path, runs: Iterable[str], *, slim: bool = False) -> int:
+        """Write trainings and measurements, together with what the pack has already; count its trainings.
+
+        The same records give the same bytes. A slim pack is without the details behind the numbers.
+        """
+        if not path.name.endswith(PACKS.removeprefix("*")):
+            raise InputError(f"{path} is not read by any command: let its name end in {PACKS.removeprefix('*')}")
+        wanted = {*runs, *(read_pack(path) if path.exists() else ())}
+        found = {training.run: training for training in self.trainings(wanted)}
+        for run in sorted(wanted - found.keys()):
+            raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again or leave it out")
+        lines = []
+        for run in sorted(found):
+            lines.append(storage.line_text(found[run].model_dump(mode="json")))
+            for each in found[run].by_key.values():
+                content = each.model_dump(mode="json")
+                lines.append(storage.line_text({**content, "details": {}} if slim else content))
+        storage.write_bytes(path, lzma.compress("".join(f"{line}\n" for line in lines).encode(), preset=9))
+        return len(found)
+
+    def remove_packed(self, path: Path) -> list[str]:
+        """Remove the own records of runs that a pack has with all their numbers, and name them; weights stay."""
+        pack, removed = read_pack(path), []
+        for run in self.own_identifiers():
+            if run not in pack:
+                continue
+            if self.holder(run):
+                logger.warning("%s stays in %s: another process works on it", run, self.path(run))
+                continue
+            own, packed = self.load(run), [line for line in pack[run] if "format" not in line]
+            there = {MeasureSpec.model_validate(line["spec"]).key for line in packed}
+            if own is None or not own.by_key.keys() <= there:
+                logger.warning("%s stays in %s: it is not as it was packed", run, self.path(run))
+                continue
+            self.path(run, RECORD).unlink()
+            self.path(run, MEASURES).unlink(missing_ok=True)
+            removed.append(run)
+            with suppress(OSError):
+                if {each.name for each in self.path(run).iterdir()} <= {"run.lock"}:
+                    shutil.rmtree(self.path(run))
+        return removed
+
+
+def shipped_packs() -> Path:
+    """Give the folder of packs inside an installed package; a checkout has its own results."""
+    return Path(__file__).with_name("packed")
+
+
+def read_pack(path: Path) -> dict[str, list[dict[str, Any]]]:
+    """Read the lines of a pack by run; one that cannot be read has none, with a warning."""
+    try:
+        status = path.stat()
+        return _read_once(path, status.st_mtime_ns, status.st_size)
+    except OSError as error:
+        logger.warning("%s is not used: it cannot be read (%s)", path, error.strerror)
+        return {}
+
+
+@lru_cache(maxsize=8)
+def _read_once(path: Path, changed: int, size: int) -> dict[str, list[dict[str, Any]]]:
+    """Read a pack once a call, as long as it does not change."""
+    unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=LARGEST_PACK)
+    try:
+        with storage.open_plain(path) as stream:
+            text = unpacker.decompress(stream.read(LARGEST_PACK), max_length=LARGEST_PACK)
+    except lzma.LZMAError as error:
+        logger.warning("%s is not used: it is not whole xz (%s); the records in it are missing", path, error)
+        return {}
+    if not unpacker.eof or unpacker.unused_data:
+        logger.warning("%s is not used: it is cut off, or is followed by something else", path)
+        return {}
+    lines, problems = storage.read_lines(text)
+    for problem in problems:
+        logger.warning("%s: %s and is not used", path, problem)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in lines:
+        found.setdefault(str(line.get("run")), []).append(line)
+    return found
+
+
+def _validated(kind: type[Any], content: dict[str, Any], path: Path) -> Any:
+    """Make a record of its content; None, with a warning, if this version does not read it."""
+    try:
+        if kind is Training:
+            storage.check_format(content, FORMAT)
+        return kind.model_validate(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        reason = f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+    except ValueError as error:
+        reason = str(error)
+    logger.warning("%s is not used: %s", path, reason)
+    return None
+
+
+def run_identifiers(results: Path) -> Iterator[str]:
+    """Name the runs in a results folder for a shell that completes a word."""
+    for path in (results / "runs").glob(f"*/{RECORD}"):
+        yield path.parent.name
+    for pack in (results / "packed").glob(PACKS):
+        yield from read_pack(pack)
