@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +28,9 @@ def started(block: str, target: Path) -> subprocess.Popen[str]:
 import time
 from pathlib import Path
 from thetarbm_cli import storage
-with storage.{block}(Path({str(target)!r})) as temporary:
-    if temporary:
-        temporary.write_bytes(b"half of the ne")
+with storage.{block}(Path({str(target)!r})) as given:
+    if {block!r} == "replacing":
+        given.write_bytes(b"half of the ne")
     print("ready", flush=True)
     time.sleep(60)
 """
@@ -166,25 +170,175 @@ def test_lock_of_a_dead_process_or_after_an_error_does_not_block(
         pass
 
 
-WITHOUT_UNIX = """
-import os, sys, filelock
+def test_holder_is_known_while_it_lives_with_its_reports_and_no_longer(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    assert storage.holder(target) is None
+    with storage.locked(target) as held:
+        assert storage.holder(target).pid == os.getpid()
+        held.report("training", 3, 50)
+        said = storage.holder(target)
+        assert (said.step, said.done, said.total) == ("training", 3, 50)
+    assert storage.holder(target) is None
+    assert names_in(tmp_path) == ["file.lock"]
+    with started("locked", target) as process:
+        assert storage.holder(target).pid == process.pid
+        process.kill()
+        # Dead, though nobody has asked for its exit code yet.
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert storage.holder(target) is None
+    assert storage.progress_path(target).exists()
+    assert storage.holder(target) is None
+    with storage.locked(target):
+        assert storage.holder(target).pid == os.getpid()
+    assert names_in(tmp_path) == ["file.lock"]
+
+
+def test_two_who_ask_never_find_a_holder_where_there_is_none_nor_keep_one_from_holding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "thetarbm")
+    monkeypatch.setattr(storage, "SILENT_SECONDS", 0)
+    target = tmp_path / "file"
+    with storage.locked(target):
+        pass
+    found: list[object] = []
+    askers = [threading.Thread(target=lambda: found.extend(storage.holder(target) for _ in range(400))) for _ in "ab"]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    assert found == [None] * 800
+    askers = [threading.Thread(target=lambda: [storage.holder(target) for _ in range(400)]) for _ in "ab"]
+    for asker in askers:
+        asker.start()
+    for _ in range(100):
+        with storage.locked(target) as held:
+            held.report("a", 1, 2)
+    for asker in askers:
+        asker.join()
+    assert caplog.messages == []
+
+
+def write_report(target: Path, **changes: Any) -> None:
+    """The report of a living holder, with something changed."""
+    with storage.locked(target):
+        said = json.loads(storage.progress_path(target).read_text())
+    storage.progress_path(target).write_text(json.dumps({**said, **changes}))
+
+
+@pytest.mark.parametrize("changes", [{"started": "12345"}, {"pid": 2**22 + 1}, {"pid": -1}, {"pid": "1"}, {"step": 1}])
+def test_report_of_another_process_with_the_same_number_of_none_and_of_nonsense_is_not_believed(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    write_report(tmp_path / "file")
+    assert storage.holder(tmp_path / "file") is not None
+    write_report(tmp_path / "file", **changes)
+    assert storage.holder(tmp_path / "file") is None
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"\xff", b'{"pid": 1}', b"[" * 65_000])
+def test_report_that_is_none_is_no_holder(tmp_path: Path, text: bytes) -> None:
+    storage.progress_path(tmp_path / "file").write_bytes(text)
+    assert storage.holder(tmp_path / "file") is None
+
+
+def test_report_from_another_host_counts_for_a_quarter_of_an_hour(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    write_report(target, host="another", pid=1, step="training")
+    assert storage.holder(target).step == "training"
+    before = time.time() - 16 * 60
+    os.utime(storage.progress_path(target), (before, before))
+    assert storage.holder(target) is None
+
+
+def test_reports_are_written_at_most_five_times_a_second_but_for_a_new_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(storage.time, "monotonic", lambda: now[0])
+    seen = []
+    with storage.locked(tmp_path / "file") as held:
+        for done in range(65):
+            now[0] = 100 + done / 64
+            held.report("first", done, 64)
+            seen.append(storage.holder(tmp_path / "file").done)
+        assert sorted(set(seen)) == [0, 13, 26, 39, 52]
+        held.report("second", 0, 7)
+        assert storage.holder(tmp_path / "file").step == "second"
+
+
+def test_where_reports_cannot_be_written_the_work_goes_on(tmp_path: Path) -> None:
+    storage.progress_path(tmp_path / "file").mkdir()
+    with storage.locked(tmp_path / "file") as held:
+        held.report("training", 1, 2)
+        assert storage.holder(tmp_path / "file") is None
+
+
+def test_without_proc_ps_tells_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoProc(type(Path())):
+        def __new__(cls, name: str) -> Path:
+            return Path("/nowhere")
+
+    monkeypatch.setattr(storage, "Path", NoProc)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        began = storage._started(process.pid)
+        assert began == storage._started(process.pid)
+        assert ":" in began
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert storage._started(process.pid) is None
+    assert storage._started(process.pid) is None
+
+
+def test_a_thing_is_made_once_and_found_without_the_lock(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+
+    def read() -> str | None:
+        return target.read_text() if target.exists() else None
+
+    def make(held: storage.Held) -> str:
+        assert storage.holder(target) is not None
+        target.write_text("made")
+        return "made"
+
+    assert storage.get_or_make(target, read, make) == ("made", False)
+    with started("locked", target) as process:
+        assert storage.get_or_make(target, read, pytest.fail) == ("made", True)
+        process.kill()
+    # What another process makes while this one waits for the lock is found.
+    reads = iter([None, "theirs"])
+    assert storage.get_or_make(target, lambda: next(reads), pytest.fail) == ("theirs", True)
+    with pytest.raises(KeyError):
+        storage.get_or_make(target, lambda: None, lambda held: {}["no"])
+    assert storage.holder(target) is None
+
+
+def test_lines_of_processes_at_once_are_all_whole(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "lines"
+    script = """
+import sys
 from pathlib import Path
-sys.modules["fcntl"] = None
-sys.platform = "win32"
-for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
-    delattr(os, name)
 from thetarbm_cli import storage
-target = Path(sys.argv[1])
-fresh, old = (target.with_name(f".{target.name}.{name}.part") for name in ("fresh", "old"))
-for path in (fresh, old):
-    path.write_bytes(b"half")
-os.utime(old, (0, 0))
-storage.write_bytes(target, b"new")
-assert storage.open_plain(target).read() == b"new"
-assert sorted(path.name for path in target.parent.iterdir()) == [fresh.name, "file"]
+for number in range(50):
+    storage.append_line(Path(sys.argv[1]), sys.argv[2].encode() * 5000)
 """
+    writers = [subprocess.Popen([sys.executable, "-c", script, str(target), name]) for name in "ab"]
+    assert [writer.wait(timeout=PATIENCE_SECONDS) for writer in writers] == [0, 0]
+    lines = target.read_bytes().split(b"\n")
+    assert sorted(lines) == [b""] + 50 * [b"a" * 5000] + 50 * [b"b" * 5000]
 
 
-def test_files_are_written_and_leftovers_removed_without_unix_calls(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", WITHOUT_UNIX, str(tmp_path / "file")], check=True, timeout=PATIENCE_SECONDS)
-    assert (tmp_path / "file").read_bytes() == b"new"
+def test_line_is_on_disk_and_one_that_does_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[bytes] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: synced.append((tmp_path / "lines").read_bytes()))
+    storage.append_line(tmp_path / "lines", b"first")
+    assert synced == [b"first\n"]
+    write = os.write
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda handle, content: write(handle, content[:3]))
+        with pytest.raises(ThetaRBMError, match=r"cannot write .*lines: No space left"):
+            storage.append_line(tmp_path / "lines", b"second")
+    storage.append_line(tmp_path / "lines", b"third")
+    assert (tmp_path / "lines").read_bytes() == b"first\nsec\nthird\n"
+    with pytest.raises(ThetaRBMError, match="cannot write"):
+        storage.append_line(tmp_path, b"line")

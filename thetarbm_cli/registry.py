@@ -108,66 +108,38 @@ class Registry(Generic[E]):
 
 @dataclass(frozen=True)
 class ModelEntry(Entry):
-    """A model; its `presets` are settings by name that differ from its defaults, which are the paper's."""
+    """A model.
 
-    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    Attributes
+    ----------
+    parameters : where its parameters are declared without the model, as ``module:class``; a plug-in's are in its class
+    """
 
-    def preset(self, name: str) -> dict[str, Any]:
-        """Find the settings of a preset; ``paper`` is the defaults."""
-        presets = {"paper": {}, **self.presets}
-        if name not in presets:
-            raise InputError(f"model {self.name} has no preset {name!r}: choose one of {', '.join(presets)}")
-        return dict(presets[name])
+    parameters: str = ""
 
 
-# What the TI-RBM's authors do in their paper and program, where it differs from what the θ-RBM's paper gives to all.
-_REFERENCE = {
-    "epochs": 150,
-    "batch_size": 200,
-    "learning_rate": 0.005,
-    "rate_decay": 0.01,
-    "momentum": 0.9,
-    "initial_momentum": 0.5,
-    "momentum_epochs": 4,
-    "weight_decay": 1e-4,
-    "sparsity_weight": 3.0,
-    "sparsity_form": "bias+weights",
-    "variance": "tracked",
-    "initial_scale": 0.02,
-    "rotation": "replicated",
-    "initial_bias": "zero",
-    "sparsity_slope": "each",
-    "drop_last": True,
-}
+def _model(name: str, kind: str, label: str, about: str, parameters: str) -> ModelEntry:
+    return ModelEntry(name, f"thetarbm_cli.models:{kind}", label, about, f"thetarbm_cli.parameters:{parameters}")
+
 
 MODELS = Registry(
     "model",
-    ModelEntry("rbm", "thetarbm_cli.models:RBM", "RBM", "Restricted Boltzmann machine."),
-    ModelEntry("orbm", "thetarbm_cli.models:OrientedRBM", "O-RBM", "RBM on images that are aligned."),
-    ModelEntry(
-        "tirbm",
-        "thetarbm_cli.models:TransformInvariantRBM",
-        "TI-RBM",
-        "RBM that sees an image rotated S ways.",
-        presets={"reference": _REFERENCE},
-    ),
-    ModelEntry("theta", "thetarbm_cli.models:ThetaRBM", "θ-RBM", "The paper's gated machine."),
-    ModelEntry("theta-local", "thetarbm_cli.models:LocalThetaRBM", "local θ-RBM", "θ-RBM of local, pooled filters."),
-    ModelEntry(
+    _model("rbm", "RBM", "RBM", "Restricted Boltzmann machine.", "RBMParameters"),
+    _model("orbm", "OrientedRBM", "O-RBM", "RBM on images that are aligned.", "OrientedRBMParameters"),
+    _model("tirbm", "TransformInvariantRBM", "TI-RBM", "RBM that sees an image rotated S ways.", "TIRBMParameters"),
+    _model("theta", "ThetaRBM", "θ-RBM", "The paper's gated Boltzmann machine.", "ThetaParameters"),
+    _model("theta-local", "LocalThetaRBM", "local θ-RBM", "θ-RBM of local, pooled filters.", "LocalThetaParameters"),
+    _model(
         "augmented",
-        "thetarbm_cli.models:AugmentedRBM",
+        "AugmentedRBM",
         "augmented RBM",
         "Control: RBM on S rotated copies of every image.",
+        "AugmentedParameters",
     ),
-    ModelEntry("pixels", "thetarbm_cli.models:Pixels", "pixels", "Control: the image itself."),
-    ModelEntry("aligned-pixels", "thetarbm_cli.models:AlignedPixels", "aligned pixels", "Control: the aligned image."),
+    _model("pixels", "Pixels", "pixels", "Control: the image itself.", "ModelParameters"),
+    _model("aligned-pixels", "AlignedPixels", "aligned pixels", "Control: the aligned image.", "OrientedParameters"),
     group="thetarbm.models",
 )
-
-
-def preset_names() -> tuple[str, ...]:
-    """Names of the presets of all models."""
-    return ("paper", *dict.fromkeys(name for entry in MODELS.own.values() for name in entry.presets))
 
 
 # The source that every data set is taken from unless another is named.

@@ -14,13 +14,11 @@ from skimage.transform import rotate
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import (
-    BINNINGS,
-    OPERATORS,
-    WEIGHTINGS,
     DirectionCounter,
     OrientationEstimator,
     as_histograms,
 )
+from thetarbm_cli.parameters import BINNINGS, OPERATORS, WEIGHTINGS
 
 
 def naive_gradient(image, operator, scale, border="repeated"):

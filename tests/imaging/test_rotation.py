@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from skimage.transform import rotate
 
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_matrix, rotation_operators, round_trip_operators
+from thetarbm_cli.imaging.rotation import Rotations, rotation_matrix, rotation_operators, round_trip_operators
+from thetarbm_cli.parameters import ROTATION_KINDS
 
 
 def random_images(count, size, seed=0):
@@ -37,7 +38,7 @@ def test_multiples_of_90_degrees_are_exact(kind, size, quarters):
     assert (operator.nnz, operator.dtype) == (size * size, np.float32)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ROTATION_KINDS)
 @pytest.mark.parametrize(("size", "rotations"), [(4, 3), (7, 4), (12, 9)])
 def test_turn_is_the_product_row_by_row(kind, size, rotations):
     # More images than one block, so that groups are cut.
@@ -70,7 +71,7 @@ def test_offset_is_added_to_every_angle():
         np.testing.assert_array_equal(operator.toarray(), rotation_matrix(8, 40.0 * s + 20).toarray())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ROTATION_KINDS)
 @pytest.mark.parametrize("rotations", [1, 4, 9])
 def test_there_and_back_is_the_product_and_nothing_for_an_exact_turn(kind, rotations):
     products = round_trip_operators(6, rotations, kind)
@@ -84,7 +85,7 @@ def test_there_and_back_is_the_product_and_nothing_for_an_exact_turn(kind, rotat
     assert round_trip_operators(6, rotations, "permutation") == (None,) * rotations
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ROTATION_KINDS)
 def test_a_device_gives_what_the_host_gives(device, kind):
     host, device = Rotations(6, 5, kind), Rotations(6, 5, kind, backend=device)
     images, indices = random_images(30, 6), np.arange(30) % 5

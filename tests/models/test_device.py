@@ -14,9 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 import thetarbm_cli
+from tests.models.small import AUTHORS_SETTINGS
 from tests.standin import Ledger, install
 from thetarbm_cli.models import RBM, AugmentedRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.registry import MODELS
 
 pytestmark = pytest.mark.no_device("on the stand-in in any run, beside NumPy")
 
@@ -36,7 +36,7 @@ CASES: dict[str, tuple[type[RBM], dict[str, Any]]] = {
     "orbm": (OrientedRBM, TURNING),
     "tirbm, bernoulli, noisy": (TransformInvariantRBM, {**TURNING, **BERNOULLI, **NOISY}),
     "tirbm, learned variance": (TransformInvariantRBM, {**TURNING, **LEARNED, "weight_decay": 1e-3}),
-    "tirbm, of its authors": (TransformInvariantRBM, {**MODELS["tirbm"].preset("reference"), **TURNING, **NOISY}),
+    "tirbm, of its authors": (TransformInvariantRBM, {**AUTHORS_SETTINGS, **TURNING, **NOISY}),
     "theta, tied, bernoulli, noisy": (ThetaRBM, {**TURNING, **BERNOULLI, **NOISY}),
     "theta, tied, learned variance": (ThetaRBM, {**TURNING, **LEARNED, "sparsity_form": "bias"}),
     "theta, full, learned variance": (ThetaRBM, {**TURNING, **FULL, **LEARNED, **NOISY}),

@@ -1,4 +1,4 @@
-"""The TI-RBM's preset `reference` learns as its authors' program does, at its full size."""
+"""The TI-RBM with its authors' settings learns as its authors' program does, at its full size."""
 
 from itertools import pairwise
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.models.small import AUTHORS_SETTINGS
 from thetarbm_cli.data.sources.mnist import load_mnist
 from thetarbm_cli.models import TransformInvariantRBM
-from thetarbm_cli.registry import MODELS
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def rotated_digits(count: int) -> NDArray[np.float32]:
 
 def test_the_trajectory_is_that_of_the_authors_program() -> None:
     images = rotated_digits(10_000)
-    model = TransformInvariantRBM(**{**MODELS["tirbm"].preset("reference"), "epochs": 6})
+    model = TransformInvariantRBM(**{**AUTHORS_SETTINGS, "epochs": 6})
     sigmas = [float(model.trainer(images).model.parameters["sigma"][0])]
     model.fit(images, monitor=lambda state: sigmas.append(float(state.parameters["sigma"][0])))
     activation = [record.mean_activation for record in model.history_]

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.models.small import MODELS, small
+from tests.models.small import AUTHORS_SETTINGS, MODELS, small
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.models import RBM
 from thetarbm_cli.models.contrastive_divergence import TrainingState
 from thetarbm_cli.models.seeds import AXES, seed_of
-from thetarbm_cli.registry import MODELS as REGISTERED
 
 # All that could carry something from epoch to epoch.
 ALL: dict[str, Any] = {
@@ -36,7 +35,7 @@ def images() -> np.ndarray:
     return np.random.default_rng(4).random((110, 36), dtype=np.float32)
 
 
-AUTHORS: dict[str, Any] = {**REGISTERED["tirbm"].preset("reference"), "hidden": 8, "batch_size": 32}
+AUTHORS: dict[str, Any] = {**AUTHORS_SETTINGS, "hidden": 8, "batch_size": 32}
 
 
 @pytest.mark.parametrize(

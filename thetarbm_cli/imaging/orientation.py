@@ -19,13 +19,6 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError
 
-OPERATORS = ("gaussian", "central", "sobel")
-WEIGHTINGS = ("squared", "magnitude", "count")
-BINNINGS = ("shared", "hard", "smoothed")
-BORDERS = ("repeated", "mirrored")
-# A narrower Gaussian is zero beside its centre, and a wider one flat over any image.
-SMALLEST_SCALE, LARGEST_SCALE = 0.1, 100.0
-
 # Bins of the fine histogram of "smoothed" (at least; a multiple of S), and how it is smoothed.
 _FINE_BINS = 36
 _SMOOTHING = np.array([1, 4, 6, 4, 1], dtype=np.float32) / 16

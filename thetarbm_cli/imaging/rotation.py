@@ -21,8 +21,6 @@ from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.permutation import cyclic_permutation
 
-KINDS = ("bilinear", "replicated", "nearest", "permutation")
-
 # Images in one sparse product. On the host few enough that a block and its rotated copy stay in the
 # processor's cache, and no power of two, whose rows would share their places there; a device wants large products.
 _HOST_BLOCK = 120
@@ -63,8 +61,8 @@ def rotation_operators(
 ) -> tuple[scipy.sparse.csr_matrix, ...]:
     """Build T_{φ_s + offset}, φ_s = 360°·s/S, for s = 0 … S−1: (V, V) each, made once (do not change them).
 
-    Of the `KINDS`, ``permutation`` gives the powers of one exact cyclic permutation P: T_a T_b = T_{a+b}, T_s'T_s = I;
-    it has no angles between, and so no `offset`. For the others see `rotation_matrix`.
+    The kind ``permutation`` gives the powers of one exact cyclic permutation P: T_a T_b = T_{a+b}, T_s'T_s = I; it has
+    no angles between, and so no `offset`. For the others see `rotation_matrix`.
     """
     if kind != "permutation":
         angles = (360.0 * index / rotations + offset for index in range(rotations))

@@ -1,4 +1,4 @@
-"""What images go through before a machine sees them: standardisation, or whitening.
+"""What images go through before a network sees them: standardisation, or whitening.
 
 Standardised, each pixel has zero mean and unit variance, over all images or by orientation group. Whitened, the
 contrast of every image is normalised by itself, then all pixels are decorrelated (ZCA).

@@ -13,10 +13,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from thetarbm_cli.imaging.rotation import KINDS, Rotations, rotation_operators
+from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
 from thetarbm_cli.measures.gamma import GammaAccumulator
 from thetarbm_cli.models import ThetaRBM
 from thetarbm_cli.outputs import Check
+from thetarbm_cli.parameters import ROTATION_KINDS
 
 EXACT = "permutation"
 ORTHOGONAL = "T orthogonal: max |T T' - I|"
@@ -47,7 +48,7 @@ def verify(
     """
     checks = []
     size = int(np.sqrt(images.shape[1]))
-    for kind in (EXACT, *(kind for kind in KINDS if kind != EXACT)):
+    for kind in (EXACT, *(kind for kind in ROTATION_KINDS if kind != EXACT)):
         for name, value in _claims(images, size, rotations, kind):
             exact = kind == EXACT
             tolerance = TOLERANCES[name] if exact else None

@@ -1,8 +1,8 @@
-"""Contrastive divergence: the one learning loop of all models, from the settings to the update (Eqs. 5–7).
+"""Contrastive divergence: the one learning loop of all models, from the orientations to the update (Eqs. 5–7).
 
-Read from top to bottom: the settings (`CDConfig`), the orientations of a batch (`OrientationGroups`), what is trained
-(`EnergyModel`), what an epoch leaves to the next (`TrainingState`), both phases of a batch (`CDBatch`), and the loop
-(`Trainer`): epochs, batches, Gibbs steps, update.
+Read from top to bottom: the orientations of a batch (`OrientationGroups`), what is trained (`EnergyModel`), what an
+epoch leaves to the next (`TrainingState`), both phases of a batch (`CDBatch`), and the loop (`Trainer`): epochs,
+batches, Gibbs steps, update. Its settings are `thetarbm_cli.parameters.CDParameters`.
 
 An epoch is a pure function of the parameters, the increments and the epoch's number: its batch order and its random
 numbers are seeded by the number alone. A state saved after any epoch therefore resumes bit for bit.
@@ -20,64 +20,17 @@ from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Array, Backend, RandomStream
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.models.base import parameter
 from thetarbm_cli.models.couplings import Coupling
 from thetarbm_cli.models.seeds import batch_order, seed_of
 from thetarbm_cli.models.visible import VisibleUnits
+from thetarbm_cli.parameters import CDParameters
 
 # A reconstruction this many times worse than predicting the mean is divergence, long before it overflows.
 DIVERGED = 1e3
 
-SPARSITY_FORMS = ("bias", "bias+weights")
-VISIBLE_SAMPLINGS = ("mean", "sample")
-
 
 class DivergenceError(ThetaRBMError):
     """Training left the numbers: the message says when and what to try."""
-
-
-@dataclass(kw_only=True, eq=False)
-class CDConfig:
-    """Settings of the learning loop, which every model that learns by it has among its parameters."""
-
-    epochs: int = parameter(default=30, least=0, about="Passes over the training images.")
-    batch_size: int = parameter(default=200, least=1, about="Images in an update.")
-    drop_last: bool = parameter(
-        default=False, about="Leave out the images of an epoch that do not fill its last batch, others in each."
-    )
-    learning_rate: float = parameter(default=0.01, above=0, about="η of the first epoch.")
-    rate_decay: float = parameter(default=0.0, least=0, about="η = learning_rate / (1 + rate_decay · epoch).")
-    momentum: float = parameter(default=0.9, least=0, below=1, about="α of Eq. 7, on the previous increment.")
-    initial_momentum: float | None = parameter(
-        default=None, least=0, below=1, about="Momentum of the first momentum_epochs epochs."
-    )
-    momentum_epochs: int = parameter(default=0, least=0, about="Epochs with initial_momentum.")
-    weight_decay: float = parameter(default=0.0001, least=0, about="Weight of the L2 penalty on W.")
-    gibbs_steps: int = parameter(default=1, least=1, about="k of CD-k.")
-    visible_sampling: str = parameter(
-        default="mean", choices=VISIBLE_SAMPLINGS, about="What the negative phase takes from the visible units."
-    )
-    sparsity: float | None = parameter(
-        default=0.3, above=0, below=1, about="Target p of the mean activation of every hidden unit."
-    )
-    sparsity_weight: float = parameter(
-        default=3.0, least=0, about="λ of the pull λ (p - q), q the unit's mean activation in the batch."
-    )
-    sparsity_form: str = parameter(
-        default="bias+weights",
-        choices=SPARSITY_FORMS,
-        about="Whether the pull acts on b alone, or through h (1 - h) on b and W.",
-    )
-
-    def rate_at(self, epoch: int) -> float:
-        """Learning rate η of an epoch (counted from 0)."""
-        return self.learning_rate / (1 + self.rate_decay * epoch)
-
-    def momentum_at(self, epoch: int) -> float:
-        """Momentum α of an epoch (counted from 0)."""
-        if self.initial_momentum is not None and epoch < self.momentum_epochs:
-            return self.initial_momentum
-        return self.momentum
 
 
 @dataclass(frozen=True)
@@ -221,7 +174,7 @@ class Trainer:
     """
 
     def __init__(
-        self, model: EnergyModel, inputs: Array, orientations: NDArray[np.int64] | None, config: CDConfig, seed: int
+        self, model: EnergyModel, inputs: Array, orientations: NDArray[np.int64] | None, config: CDParameters, seed: int
     ) -> None:
         self.model = model
         self.inputs = inputs
@@ -370,14 +323,14 @@ def _sum_of_squares(xp: Any, values: Array) -> Array:
 
 
 def _first(buffer: Array, count: int) -> Array:
-    """Room for `count` images in a hidden buffer (..., B, H), contiguous also for a short last batch."""
+    """Space for `count` images in a hidden buffer (..., B, H), contiguous also for a short last batch."""
     if buffer.shape[-2] == count:
         return buffer
     shape = (*buffer.shape[:-2], count, buffer.shape[-1])
     return buffer.reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
-def apply_update(model: EnergyModel, config: CDConfig, state: TrainingState, batch: CDBatch) -> None:
+def apply_update(model: EnergyModel, config: CDParameters, state: TrainingState, batch: CDBatch) -> None:
     """Add the increments of Eq. 7 to all parameters; `batch.hidden` is used up.
 
     The paper's Eq. 7 adds α times the last *gradient*; read so it diverges, and the usual form, α times the last
@@ -410,7 +363,7 @@ def apply_update(model: EnergyModel, config: CDConfig, state: TrainingState, bat
         parameters[name] += increment
 
 
-def _pull_towards_sparsity(model: EnergyModel, config: CDConfig, batch: CDBatch) -> Array | float:
+def _pull_towards_sparsity(model: EnergyModel, config: CDParameters, batch: CDBatch) -> Array | float:
     """Pull the mean activation q of each unit towards the target p by λ (p - q); give what the hidden biases get of it.
 
     A pull on weights and biases passes through the slope of each state: it is added to the hidden states of the data,

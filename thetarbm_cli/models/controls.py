@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thetarbm_cli.models.base import Images, Model, Orientations, OrientedModel, RotatingModel, estimator
 from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.parameters import AugmentedParameters
 
 
 @estimator
@@ -58,7 +59,7 @@ class AlignedPixels(OrientedModel, Pixels):
 
 
 @estimator
-class AugmentedRBM(RotatingModel, RBM):
+class AugmentedRBM(AugmentedParameters, RotatingModel, RBM):
     """RBM trained on S rotated copies of every image; its features are of the image as it is.
 
     What the paper calls augmentation: an epoch does S times the work of an RBM's.
@@ -71,10 +72,6 @@ class AugmentedRBM(RotatingModel, RBM):
     >>> AugmentedRBM(hidden=4, epochs=2).fit(images).transform(images).shape
     (20, 4)
     """
-
-    def training_bytes(self, images: int, pixels: int) -> int:
-        """Estimate the memory that training takes at most: that of an RBM with all copies."""
-        return super().training_bytes(self.rotations * images, pixels)
 
     def training_products(self, images: int, pixels: int) -> int:
         """Count the multiply-adds of training: those of an RBM on all copies."""

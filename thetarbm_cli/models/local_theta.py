@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 from thetarbm_cli.backend import Array, Backend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.standardise import Standardiser
-from thetarbm_cli.models.base import FLOAT_BYTES, Images, Orientations, OrientedModel, estimator, parameter
+from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator
 from thetarbm_cli.models.rbm import CHUNK, RBM
 from thetarbm_cli.models.seeds import generator_of
 from thetarbm_cli.models.visible import sigmoid
+from thetarbm_cli.parameters import LocalThetaParameters
 
 # Images whose fields are held at once: few enough for the processor's cache on a host, many for a device.
 _HOST_BLOCK = 20
@@ -95,7 +96,7 @@ class FieldGrid:
 
 
 @estimator
-class LocalThetaRBM(OrientedModel, RBM):
+class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
     """θ-RBM of local filters with pooled features.
 
     The variance is fixed; fields are standardised, each of their pixels by itself.
@@ -115,31 +116,6 @@ class LocalThetaRBM(OrientedModel, RBM):
     >>> LocalThetaRBM(hidden=4, field=3, pooling=2, fields=200, epochs=2).fit(images).transform(images).shape
     (20, 16)
     """
-
-    # Means over fields, perhaps of length 1.
-    has_states: ClassVar[bool] = False
-
-    variance: str = parameter(default="fixed", choices=("fixed",), about="σ = 1.")
-    field: int = parameter(default=8, least=2, about="Side of the square field that a filter sees.")
-    stride: int = parameter(default=2, least=1, about="Pixels from one field to the next when features are taken.")
-    pooling: int = parameter(default=4, least=1, about="Features are means over a grid of pooling × pooling cells.")
-    pooling_width: float = parameter(
-        default=0.0,
-        least=0,
-        about="Deviation of the Gaussian by which a cell weighs fields, in sides of a cell; at 0, sharp edges.",
-    )
-    power: float = parameter(
-        default=1.0, above=0, most=1, about="Exponent of the pooled activations; at 0.5, features are their roots."
-    )
-    unit_length: bool = parameter(default=False, about="Divide the features of an image by their length.")
-    contrast: float = parameter(
-        default=0.0,
-        least=0,
-        about="Each field x is seen as (x - mean) / √(variance + contrast), over its own pixels; at 0, as it is.",
-    )
-    fields: int = parameter(
-        default=40_000, least=1, about="Fields with contrast that are drawn from the training images to learn from."
-    )
 
     def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Features of images, (n, pooling² · H) in [0, 1], by cells: mean p(h = 1 | field) over each, to a power."""
@@ -186,12 +162,6 @@ class LocalThetaRBM(OrientedModel, RBM):
         self.n_features_in_ = int(pixels[0])
         return self
 
-    def training_bytes(self, images: int, pixels: int) -> int:
-        """Estimate the memory that training takes at most: filters see fields, four drawn for each that is kept."""
-        seen = self.field**2
-        inputs = 3 * images * pixels * (2 if self.hypotheses < 1 else 1) + 6 * self.fields * seen
-        return FLOAT_BYTES * (inputs + self._machine_numbers(min(self.batch_size, images), seen))
-
     def training_products(self, images: int, pixels: int) -> int:
         """Count the multiply-adds of training, on the drawn fields."""
         return super().training_products(self.fields, self.field**2)
@@ -199,11 +169,6 @@ class LocalThetaRBM(OrientedModel, RBM):
     @property
     def _n_features_out(self) -> int:
         return int(self.hidden * self.pooling**2)
-
-    def _check_together(self) -> None:
-        super()._check_together()
-        if self.whiten:
-            raise InputError("the local θ-RBM sees fields, which whiten does not prepare: use its setting contrast")
 
     def _check_images(self, X: Any, *, reset: bool) -> Images:
         images = super()._check_images(X, reset=reset)
@@ -250,8 +215,8 @@ class LocalThetaRBM(OrientedModel, RBM):
         draws = _DRAWS * self.fields
         images = random.integers(len(aligned), size=draws)
         drawn = aligned[images[:, None], everywhere.places[random.integers(everywhere.side**2, size=draws)]]
-        lively = drawn[drawn.max(axis=1) - drawn.min(axis=1) > _CONTRAST]
-        return self._seen((lively if len(lively) else drawn)[: self.fields])
+        contrasted = drawn[drawn.max(axis=1) - drawn.min(axis=1) > _CONTRAST]
+        return self._seen((contrasted if len(contrasted) else drawn)[: self.fields])
 
     def _grid(self) -> FieldGrid:
         return FieldGrid(self.size_, self.field, self.stride, self.pooling, self.pooling_width)

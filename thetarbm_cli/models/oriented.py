@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator, parameter
+from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator
 from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.parameters import OrientedRBMParameters
 
 
 @estimator
-class OrientedRBM(OrientedModel, RBM):
+class OrientedRBM(OrientedRBMParameters, OrientedModel, RBM):
     """RBM trained on images that are aligned by their dominant orientation, then standardised or whitened.
 
-    The paper does not say whether images are aligned when features are taken, so both are measured. Turned ``forth``,
-    by +φ instead of -φ, images have orientations 2φ: another set of rotated images, on which it is a plain RBM again.
-    `reconstruct` gives images as the machine sees them.
+    The paper does not say whether images are aligned when features are taken, so both are measured, with
+    `align` and without. Rotated the wrong way (``forth``), by +φ instead of -φ, images have orientations 2φ: another
+    set of rotated images, on which it is a plain RBM again. `reconstruct` gives images as the network sees them.
 
     Examples
     --------
@@ -29,17 +29,8 @@ class OrientedRBM(OrientedModel, RBM):
     (20, 4)
     """
 
-    evaluation_variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {"unaligned": {"align": False}}
-
-    align: bool = parameter(default=True, about="Whether images are aligned when features are taken.")
-    turn: str = parameter(
-        default="back",
-        choices=("back", "forth"),
-        about="Images are rotated back by their orientation, which aligns them, or by as much the other way.",
-    )
-
     def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
-        """Images rotated by -φ_s, so that their dominant orientation is 0°; turned forth, by +φ_s."""
+        """Images rotated by -φ_s, so that their dominant orientation is 0°; or, where `turn` says so, by +φ_s."""
         if self.turn == "back":
             return super().aligned(images, orientations)
         rotated: Images = self._rotations().rotate(images, self._orientations(images, orientations))

@@ -1,7 +1,7 @@
 """The restricted Boltzmann machine: how it is fitted, what a fitted one does, and how it is stored.
 
-The other models are RBMs with another step before the machine (`_fit_inputs`, `_inputs`, `_images_of`) or another
-machine (`_initial_parameters`, `_energy_model`).
+The other models are RBMs with another step before the network (`_fit_inputs`, `_inputs`, `_images_of`) or another
+network (`_initial_parameters`, `_energy_model`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from thetarbm_cli.backend import Array, Backend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.standardise import Standardiser, Whitener
-from thetarbm_cli.models.base import FLOAT_BYTES, Images, Model, Orientations, estimator, parameter
+from thetarbm_cli.models.base import Images, Model, Orientations, estimator
 from thetarbm_cli.models.contrastive_divergence import (
-    CDConfig,
     EnergyModel,
     EpochRecord,
     Monitor,
@@ -31,7 +30,8 @@ from thetarbm_cli.models.contrastive_divergence import (
 )
 from thetarbm_cli.models.couplings import SharedCoupling
 from thetarbm_cli.models.seeds import generator_of, seed_of
-from thetarbm_cli.models.visible import KINDS, VisibleUnits
+from thetarbm_cli.models.visible import VisibleUnits
+from thetarbm_cli.parameters import RBMParameters
 
 # Rows that become features at a time: large enough for the products, small enough for the memory.
 CHUNK = 2000
@@ -40,7 +40,7 @@ EnergyFunction = Callable[[EnergyModel, Array, OrientationGroups], Array]
 
 
 @estimator
-class RBM(Model, CDConfig):
+class RBM(RBMParameters, Model):
     """Restricted Boltzmann machine with Gaussian or Bernoulli visible units.
 
     Attributes
@@ -61,31 +61,6 @@ class RBM(Model, CDConfig):
     >>> RBM(hidden=4, epochs=2).fit(images).transform(images).shape
     (20, 4)
     """
-
-    has_states: ClassVar[bool] = True
-
-    hidden: int = parameter(default=500, least=1, about="Number H of hidden units.", kw_only=False)
-    visible: str = parameter(
-        default="gaussian", choices=KINDS, about="Visible units; the paper's experiments are Gaussian."
-    )
-    variance: str = parameter(
-        default="fixed",
-        choices=("fixed", "learned"),
-        about="σ = 1, or log σ² learned (Cho, Ilin & Raiko 2011).",
-    )
-    standardise: bool | None = parameter(
-        default=None,
-        about="Standardise each pixel with the statistics of the training images; None: for Gaussian units only.",
-    )
-    floor: float = parameter(
-        default=0.0, least=0, about="A pixel with a standard deviation at or below this keeps scale 1."
-    )
-    whiten: bool = parameter(
-        default=False,
-        about="Instead of standardising, normalise the contrast of each image and whiten by ZCA with the statistics of "
-        "the training images, as the TI-RBM's authors do.",
-    )
-    initial_scale: float = parameter(default=0.01, least=0, about="Standard deviation of the initial weights.")
 
     def fit(
         self,
@@ -132,7 +107,7 @@ class RBM(Model, CDConfig):
         return self
 
     def trainer(self, X: Any, *, orientations: Any = None) -> Trainer:
-        """Fit what precedes the machine and give a trainer before its first epoch, as `fit` runs it."""
+        """Fit what precedes the network and give a trainer before its first epoch, as `fit` runs it."""
         images, index = self._to_learn(X, orientations, reset=True)
         self._warn_of_range(images)
         with few_threads():
@@ -218,23 +193,6 @@ class RBM(Model, CDConfig):
         self.__dict__.pop("state_", None)
         return self
 
-    def training_bytes(self, images: int, pixels: int) -> int:
-        """Estimate the memory that training takes at most.
-
-        Weights are there four times: themselves, their increments, and a copy of both in a checkpoint. So are, for a
-        batch, the hidden states of both phases, the sampled ones and what they are computed from. The images come as
-        they are, standardised and rotated, and up to about twice where an image has several orientations.
-        """
-        inputs = 3 * images * pixels * (2 if getattr(self, "hypotheses", 1) < 1 else 1)
-        if self.whiten:
-            # The covariance and its eigenvectors, in double precision, and products of them.
-            inputs += 10 * pixels**2
-        return FLOAT_BYTES * (inputs + self._machine_numbers(min(self.batch_size, images), pixels))
-
-    def _machine_numbers(self, batch: int, pixels: int) -> int:
-        """Numbers of weights and of hidden states of a batch, as often as they are there."""
-        return 4 * self.hidden * pixels + 4 * batch * self.hidden
-
     def training_products(self, images: int, pixels: int) -> int:
         """Count the multiply-adds of all products in the learning loop, dense ones and the sparse ones that rotate.
 
@@ -254,15 +212,6 @@ class RBM(Model, CDConfig):
         """Count the multiply-adds of one image on the way up and down, and in the update of W by both phases."""
         dense = self.hidden * pixels
         return dense, dense, 2 * dense
-
-    def _check_together(self) -> None:
-        super()._check_together()
-        if self.visible == "bernoulli" and self.variance != "fixed":
-            raise InputError("Bernoulli visible units have no variance to learn: use variance='fixed'")
-        if self.whiten and self.visible == "bernoulli":
-            raise InputError("whitened images are no probabilities: use visible='gaussian' with whiten")
-        if self.whiten and self.standardise:
-            raise InputError("whitening takes the place of standardising: use one of whiten and standardise")
 
     def _warn_of_range(self, images: Images) -> None:
         if self.visible == "bernoulli" and not self.standardise and (images.min() < 0 or images.max() > 1):
@@ -295,19 +244,19 @@ class RBM(Model, CDConfig):
         return np.zeros(len(images), dtype=np.int64)
 
     def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
-        """Fit what precedes the machine and return the machine's inputs."""
+        """Fit what precedes the network and return the network's inputs."""
         return self._fit_standardiser(images)
 
     def _inputs(self, images: Images, orientations: Orientations) -> Images:
-        """The machine's inputs of images, with what was fitted: a row per image, or as many for each."""
+        """The network's inputs of images, with what was fitted: a row per image, or as many for each."""
         return self._standardised(images)
 
     def _inputs_to_learn(self, images: Images, orientations: Orientations) -> Images:
-        """The machine's inputs for further learning, with what was fitted."""
+        """The network's inputs for further learning, with what was fitted."""
         return self._inputs(images, orientations)
 
     def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
-        """The images of a machine's inputs, perhaps of known images; the inverse of `_inputs` as far as it has one."""
+        """The images of a network's inputs, perhaps of known images; the inverse of `_inputs` as far as it has one."""
         return self._unstandardised(inputs, None, like)
 
     def _group_count(self) -> int:
@@ -334,7 +283,7 @@ class RBM(Model, CDConfig):
             return np.float32(self.initial_scale) * normal
 
     def _energy_model(self, backend: Backend, parameters: dict[str, Array]) -> EnergyModel:
-        """The machine over parameters that are on the backend's device."""
+        """The network over parameters that are on the backend's device."""
         visible = VisibleUnits(backend, parameters, self.visible)
         return EnergyModel(backend, parameters, visible, SharedCoupling(backend, parameters), self._group_count())
 
@@ -415,7 +364,7 @@ class RBM(Model, CDConfig):
     def _map(
         self, X: Any, orientations: Any, function: EnergyFunction, *, as_images: bool = False
     ) -> NDArray[np.float32]:
-        """Apply a function of the machine to images, chunk by chunk, in the order of the images."""
+        """Apply a function of the network to images, chunk by chunk, in the order of the images."""
         model = self._fitted_model()
         images = self._check_images(X, reset=False)
         given = self._check_orientations(orientations, len(images))

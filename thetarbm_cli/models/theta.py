@@ -1,4 +1,4 @@
-"""The θ-RBM: the paper's gated machine, with its S slices in full or tied to one matrix."""
+"""The θ-RBM: the paper's gated Boltzmann machine, with its S slices in full or tied to one matrix."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import rotation_operators, round_trip_operators
-from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator, parameter
+from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator
 from thetarbm_cli.models.contrastive_divergence import EnergyModel
 from thetarbm_cli.models.couplings import Coupling, SharedCoupling, TensorCoupling, TiedCoupling
 from thetarbm_cli.models.rbm import RBM
 from thetarbm_cli.models.visible import VisibleUnits
+from thetarbm_cli.parameters import ThetaParameters
 
 
 @estimator
-class ThetaRBM(OrientedModel, RBM):
+class ThetaRBM(ThetaParameters, OrientedModel, RBM):
     """The θ-RBM: an unfactored gated Boltzmann machine p(h | x, r) with one slice W_s per orientation.
 
     The tensor ``full`` trains the paper's S slices and rotates every gradient into each (Eqs. 5–6). ``tied`` trains one
     canonical matrix M with W_s = R_{φs}(M) = M T_s': as W_s x = M (T_s'x), images are rotated back once, before
-    training, and an update costs little more than an RBM's. By Lemma 1 the two are the same machine when T is an
+    training, and an update costs little more than an RBM's. By Lemma 1 the two are the same model when T is an
     exact group; with interpolated rotations they differ by the interpolation.
 
     Images are standardised within their orientation (or whitened all alike, as they are), and there is one visible
@@ -46,17 +46,6 @@ class ThetaRBM(OrientedModel, RBM):
     ((20, 4), (9, 4, 16))
     """
 
-    tensor: str = parameter(
-        default="tied",
-        choices=("tied", "full"),
-        about="One matrix of which the slices are rotated copies, or S slices trained by rotated gradients.",
-    )
-    initial: str = parameter(
-        default="rotated",
-        choices=("rotated", "independent"),
-        about="Initial slices: rotated copies of one matrix (Lemma 1's base case), or independent (its footnote).",
-    )
-
     @property
     def tensor_(self) -> NDArray[np.float32]:
         """The paper's W as (S, H, V): slice s is used for images of orientation s."""
@@ -69,11 +58,6 @@ class ThetaRBM(OrientedModel, RBM):
     def _group_count(self) -> int:
         return self.rotations
 
-    def _check_together(self) -> None:
-        super()._check_together()
-        if self.tensor == "tied" and self.initial == "independent":
-            raise InputError("independent initial slices need tensor='full': a tied tensor has one matrix")
-
     def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
         return self._in_frame(self._fit_standardiser(images, orientations, self.rotations), orientations)
 
@@ -81,7 +65,7 @@ class ThetaRBM(OrientedModel, RBM):
         return self._in_frame(self._standardised(images, orientations), orientations)
 
     def _in_frame(self, images: Images, index: Orientations) -> Images:
-        """Images as the machine sees them: as they are, or (tied) T_s'x, in the frame of M."""
+        """Images as the network sees them: as they are, or (tied) T_s'x, in the frame of M."""
         return self._rotations().rotate(images, index, transpose=True) if self.tensor == "tied" else images
 
     def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
@@ -96,12 +80,6 @@ class ThetaRBM(OrientedModel, RBM):
             else:
                 parameters["weights"] = self._initial_weights(self.rotations, self.hidden, inputs.shape[1])
         return parameters
-
-    def _machine_numbers(self, batch: int, pixels: int) -> int:
-        if self.tensor == "tied":
-            return super()._machine_numbers(batch, pixels)
-        # There are S slices, and both phases of a batch are rotated every way.
-        return 4 * self.hidden * pixels * self.rotations + 4 * batch * self.hidden + 2 * batch * self.rotations * pixels
 
     def _products(self, pixels: int) -> tuple[float, float, float]:
         up, down, update = super()._products(pixels)
@@ -123,7 +101,7 @@ class ThetaRBM(OrientedModel, RBM):
         elif self.visible == "gaussian":
             coupling = TiedCoupling(backend, parameters, self.size_, self.rotations, self.rotation)
         else:
-            # T_s'σ(c_s + W_s'h) has no form in the frame of M: there the machine is an RBM of its own.
+            # T_s'σ(c_s + W_s'h) has no form in the frame of M: there the network is an RBM of its own.
             coupling = SharedCoupling(backend, parameters)
         visible = VisibleUnits(backend, parameters, self.visible)
         return EnergyModel(backend, parameters, visible, coupling, self._group_count())

@@ -10,24 +10,21 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import rotation_matrix, rotation_operators
-from thetarbm_cli.models.base import Images, RotatingModel, estimator, parameter
+from thetarbm_cli.models.base import Images, RotatingModel, estimator
 from thetarbm_cli.models.contrastive_divergence import EnergyModel
 from thetarbm_cli.models.couplings import PooledCoupling
 from thetarbm_cli.models.rbm import RBM
 from thetarbm_cli.models.visible import VisibleUnits
-
-# Degrees from one rotation to the next in a wedge.
-WEDGE_STEP = 15
+from thetarbm_cli.parameters import WEDGE_STEP, TIRBMParameters
 
 
 @estimator
-class TransformInvariantRBM(RotatingModel, RBM):
+class TransformInvariantRBM(TIRBMParameters, RotatingModel, RBM):
     """RBM whose hidden units see the image rotated S ways and are on in one of the rotations, or off.
 
     Its features are the probabilities that a unit is on in any rotation. The default settings are those the paper gives
-    to all networks; the preset ``reference`` in `thetarbm_cli.registry` has those of the TI-RBM's authors.
+    to all networks, not those of the TI-RBM's authors.
 
     Attributes
     ----------
@@ -43,39 +40,6 @@ class TransformInvariantRBM(RotatingModel, RBM):
     >>> TransformInvariantRBM(hidden=4, epochs=2).fit(images).transform(images).shape
     (20, 4)
     """
-
-    variance: str = parameter(
-        default="fixed",
-        choices=("fixed", "learned", "tracked"),
-        about="σ = 1, log σ² learned, or a scalar σ that starts at the residual of a k-means clustering and follows "
-        "the error of reconstructions from the hidden probabilities.",
-    )
-    initial_bias: str = parameter(
-        default="half",
-        choices=("half", "zero"),
-        about="Initial hidden biases: -log S, so that units start on with probability 1/2, or 0, as its authors have "
-        "it: S/(S + 1).",
-    )
-    sparsity_slope: str = parameter(
-        default="pooled",
-        choices=("pooled", "each"),
-        about="What the pull on weights and biases passes through: the slope of the pooled activation; or, as its "
-        "authors have it, h (1 - h) of each rotation by itself, all biases of a unit moved by their sum.",
-    )
-    angles: str = parameter(
-        default="circle",
-        choices=("circle", "wedge"),
-        about="Rotations in S equal steps of the circle, or in S steps of 15° around 0°.",
-    )
-
-    def _check_together(self) -> None:
-        super()._check_together()
-        if self.sparsity_slope == "each" and self.sparsity_form == "bias":
-            raise InputError("sparsity_slope='each' needs sparsity_form='bias+weights': a pull on b has no slope")
-        if self.angles == "wedge" and self.rotation == "permutation":
-            raise InputError("a wedge of angles has no exact permutations: use angles='circle' or another rotation")
-        if self.angles == "wedge" and self.rotations * WEDGE_STEP > 360:
-            raise InputError(f"{self.rotations} rotations in steps of {WEDGE_STEP}° are more than a circle")
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
         parameters = super()._initial_parameters(inputs)
@@ -102,9 +66,6 @@ class TransformInvariantRBM(RotatingModel, RBM):
         residual = float(np.sqrt(clusters.inertia_ / inputs.size))
         # Images that are all alike leave no residual but rounding, and no scale to start from.
         return residual if residual > 1e-3 else 1.0
-
-    def _machine_numbers(self, batch: int, pixels: int) -> int:
-        return 4 * self.hidden * pixels + 4 * batch * self.hidden * self.rotations
 
     def _products(self, pixels: int) -> tuple[float, float, float]:
         dense, _, update = super()._products(pixels)

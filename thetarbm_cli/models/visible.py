@@ -16,8 +16,6 @@ from thetarbm_cli.backend import Array, Backend, RandomStream
 if TYPE_CHECKING:
     from thetarbm_cli.models.contrastive_divergence import OrientationGroups
 
-KINDS = ("gaussian", "bernoulli")
-
 # exp(80) is far inside float32, σ(-80) is 0 to every digit that a product can see, and σ(80) is 1.
 _FARTHEST = 80.0
 # Numbers that a processor's cache holds from one operation to the next; a device takes all at once.
@@ -39,7 +37,7 @@ def sigmoid(xp: Any, x: Array) -> Array:
 
 
 class VisibleUnits:
-    """The visible layer of a model, of one of the `KINDS`.
+    """The visible layer of a model, of one of the `VISIBLE_KINDS`.
 
     Its parameters are ``visible_bias`` (G, V), with G = 1 or one row per orientation; with a learned variance also
     ``log_variance`` (G, V); with a tracked one ``sigma`` (1,).
