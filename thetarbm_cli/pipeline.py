@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli import storage
+from thetarbm_cli import documents, storage
+from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.backend import Backend, select_backend
 from thetarbm_cli.data.prepare import PreparedFile, Prepared, list_prepared, load_prepared, prepare, prepared_checksum
 from thetarbm_cli.data.recipes import PARTS
@@ -303,11 +304,11 @@ class Checkpoints:
         }
         host = state.to_host(self._backend)
         arrays = {
-            "progress": np.frombuffer(json.dumps(progress).encode(), dtype=np.uint8),
+            "progress": np.frombuffer(documents.line_text(progress).encode(), dtype=np.uint8),
             **{f"parameter.{name}": value for name, value in host.parameters.items()},
             **{f"increment.{name}": value for name, value in host.increments.items()},
         }
-        storage.write_arrays(self._store.path(self._run, CHECKPOINT), arrays)
+        write_arrays(self._store.path(self._run, CHECKPOINT), arrays)
         self._last_time = time.perf_counter()
         self._last_cost = self._last_time - started
         self.seconds += self._last_cost
@@ -339,7 +340,10 @@ class Checkpoints:
 
 def checkpoint_progress(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Read how far a checkpoint is: its description, epochs and times; a `ValueError` if it is not whole."""
-    progress = storage.parse_json(arrays["progress"].tobytes().decode())
+    lines, problems = documents.read_lines(arrays["progress"].tobytes())
+    if problems or len(lines) != 1:
+        raise ValueError("; ".join(problems) or "it does not say how far it is")
+    progress = lines[0]
     if progress.get("format") != CHECKPOINT_FORMAT:
         raise ValueError(f"it is of format {progress.get('format')}")
     if len(progress["history"]) != progress["epoch"]:
@@ -393,7 +397,7 @@ def find_orientations(
 
     def read() -> NDArray[Any] | None:
         try:
-            found = storage.read_arrays(path).get("orientations")
+            found = read_arrays(path).get("orientations")
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -406,7 +410,7 @@ def find_orientations(
 
     def make_and_keep(held: Any) -> NDArray[Any]:
         found = make()
-        storage.write_arrays(path, {"orientations": found})
+        write_arrays(path, {"orientations": found})
         _forget_oldest(path.parent)
         return found
 

@@ -276,8 +276,8 @@ def train_spec(model: str, named: Mapping[str, Any], *, seed: int = 0) -> TrainS
     entry = MODELS[model]
     learned = {**parameters.defaults(model), **parameters.checked(model, own)}
     perturbation = sections["perturbation"]
-    if perturbation and not parameters.facts(model).uses_orientations:
-        others = [name for name in MODELS.own if parameters.facts(name).uses_orientations]
+    if perturbation and not parameters.parameters_of(model).uses_orientations:
+        others = [name for name in MODELS.own if parameters.parameters_of(name).uses_orientations]
         raise InputError(f"model {model} sees no orientations to perturb; {', '.join(others)} do")
     data = checked(TrainData, sections["data"], "data.", known)
     if data.dataset in DATASETS.own and data.source in source_names():
@@ -314,15 +314,15 @@ def measuring(named: Mapping[str, Any], source: str | None = None) -> MeasureSet
 
 def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSettings) -> list[MeasureSpec]:
     """Describe the measurements that words such as ``error`` and ``gamma`` ask for of a training."""
-    facts, found = parameters.facts(train.model), []
+    facts, found = parameters.parameters_of(train.model), []
     if settings.features == "states" and not facts.has_states:
         raise InputError(
             f"features of model {train.model} are no probabilities of states: leave features=states out"
         )
-    if settings.aligned is not None and not facts.can_skip_alignment:
+    if settings.aligned is not None and not facts.aligns_optionally:
         raise InputError(f"model {train.model} has no alignment to leave out: leave aligned out")
     alignments: tuple[bool | None, ...] = (None,)
-    if facts.can_skip_alignment:
+    if facts.aligns_optionally:
         alignments = (True, False) if settings.aligned is None else (settings.aligned,)
     data = train.data
     learned = {"dataset": data.dataset, "source": data.source, "data_seed": data.seed}

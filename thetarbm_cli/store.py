@@ -26,7 +26,8 @@ import platformdirs
 from numpy.typing import NDArray
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from thetarbm_cli import storage
+from thetarbm_cli import documents, storage
+from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
@@ -189,7 +190,7 @@ class Store:
         trainings = [line for line in packed if "format" in line]
         measurements = [line for line in packed if "format" not in line]
         try:
-            trainings.insert(0, storage.read_document(self.path(run, RECORD)))
+            trainings.insert(0, documents.read(self.path(run, RECORD)))
         except FileNotFoundError:
             pass
         except ValueError as error:
@@ -198,7 +199,7 @@ class Store:
                 return None
         path = self.path(run, MEASURES)
         with suppress(FileNotFoundError):
-            lines, problems = storage.read_lines(path)
+            lines, problems = documents.read_lines(path)
             measurements[:0] = lines
             for problem in problems:
                 logger.warning("%s: %s; it is measured again when it is asked for", path, problem)
@@ -235,7 +236,7 @@ class Store:
     def require(self, run: str) -> Training:
         """Load a training that can be measured; refuse what is damaged, diverged, or of another version."""
         path = self.path(run, RECORD)
-        storage.refuse_newer(path, FORMAT)
+        documents.refuse_newer(path, FORMAT)
         training = self.load(run)
         if training is None:
             raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again")
@@ -249,13 +250,21 @@ class Store:
 
     def find(self, spec: TrainSpec, images_sha256: str | None = None) -> Training | None:
         """Find the newest training of a description, on images of a checksum where one is given."""
-        first = None if images_sha256 is None else self.load(spec.run_id(images_sha256))
-        if first is not None and first.spec == spec and not self.path(f"{first.run}-2").exists():
-            return first
+
+        def may_be(run: str, lines: list[dict[str, Any]]) -> bool:
+            described = [line["spec"] for line in lines if "format" in line]
+            return run.startswith(f"{spec.model}-") and (
+                not described or any(each.get("seed") == spec.seed for each in described)
+            )
+
+        packed = self._packed()
+        candidates = [run for run in {*self.own_identifiers(), *packed} if may_be(run, packed.get(run, []))]
         found = [
             each
-            for each in self.trainings()
-            if each.spec == spec and images_sha256 in (None, each.images_sha256)
+            for run in candidates
+            if (each := self._load(run, packed.get(run, []))) is not None
+            and each.spec == spec
+            and images_sha256 in (None, each.images_sha256)
         ]
         return max(found, key=lambda each: each.number, default=None)
 
@@ -322,34 +331,35 @@ class Store:
     def new_id(self, spec: TrainSpec, images_sha256: str) -> str:
         """Name a further training of a description: its id, or ``<id>-2`` and so on."""
         known, base = set(self.identifiers()), spec.run_id(images_sha256)
-        return next(name for name in (base, *(f"{base}-{n}" for n in itertools.count(2))) if name not in known)
+        names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
+        return next(name for name in names if name not in known)
 
     def save(self, training: Training) -> None:
         """Write a training; one that is there already is never written over."""
         path = self.path(training.run, RECORD)
-        storage.refuse_newer(path, FORMAT)
+        documents.refuse_newer(path, FORMAT)
         if path.exists():
             # A record that cannot be read is kept beside.
             number = next(n for n in itertools.count(1) if not path.with_name(f"damaged-{n}.json").exists())
             path.rename(path.with_name(f"damaged-{number}.json"))
-        storage.write_document(path, training.model_dump(mode="json"))
+        documents.write(path, training.model_dump(mode="json"))
 
     def add(self, measurement: Measurement) -> None:
         """Append a measurement to its training's."""
-        storage.append_line(self.path(measurement.run, MEASURES), measurement.model_dump(mode="json"))
+        documents.append_line(self.path(measurement.run, MEASURES), measurement.model_dump(mode="json"))
 
     # Weights and checkpoints
 
     def save_weights(self, run: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         """Write weights; give their checksum."""
-        storage.write_arrays(self.path(run, WEIGHTS), arrays)
+        write_arrays(self.path(run, WEIGHTS), arrays)
         return storage.sha256_of_file(self.path(run, WEIGHTS))
 
     def load_weights(self, run: str) -> tuple[dict[str, NDArray[Any]], str] | None:
         """Read weights and their checksum; None if they are missing or, with a warning, damaged."""
         path = self.path(run, WEIGHTS)
         try:
-            return storage.read_arrays(path), storage.sha256_of_file(path)
+            return read_arrays(path), storage.sha256_of_file(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -360,7 +370,7 @@ class Store:
         """Read the state after the last saved epoch; None if there is none that can be used."""
         path = self.path(run, CHECKPOINT)
         try:
-            return storage.read_arrays(path)
+            return read_arrays(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -382,10 +392,10 @@ class Store:
             raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again or leave it out")
         lines = []
         for run in sorted(found):
-            lines.append(storage.line_text(found[run].model_dump(mode="json")))
+            lines.append(documents.line_text(found[run].model_dump(mode="json")))
             for each in found[run].by_key.values():
                 content = each.model_dump(mode="json")
-                lines.append(storage.line_text({**content, "details": {}} if slim else content))
+                lines.append(documents.line_text({**content, "details": {}} if slim else content))
         storage.write_bytes(path, lzma.compress("".join(f"{line}\n" for line in lines).encode(), preset=9))
         return len(found)
 
@@ -440,7 +450,7 @@ def _read_once(path: Path, changed: int, size: int) -> dict[str, list[dict[str, 
     if not unpacker.eof or unpacker.unused_data:
         logger.warning("%s is not used: it is cut off, or is followed by something else", path)
         return {}
-    lines, problems = storage.read_lines(text)
+    lines, problems = documents.read_lines(text)
     for problem in problems:
         logger.warning("%s: %s and is not used", path, problem)
     found: dict[str, list[dict[str, Any]]] = {}
@@ -453,7 +463,7 @@ def _validated(kind: type[Any], content: dict[str, Any], path: Path) -> Any:
     """Make a record of its content; None, with a warning, if this version does not read it."""
     try:
         if kind is Training:
-            storage.check_format(content, FORMAT)
+            documents.check_format(content, FORMAT)
         return kind.model_validate(content)
     except ValidationError as error:
         problem = error.errors()[0]
