@@ -191,6 +191,9 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
         fields = self.aligned(images, orientations)[:, self._grid().places].reshape(-1, self.field**2)
         return self._standardised(self._seen(fields))
 
+    def _images_at_once(self) -> int:
+        return max(CHUNK // len(self._grid().places), 1)
+
     def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
         """Images of all their fields, the mean where fields overlap; fields that belong to no image stay fields."""
         fields = self._unstandardised(inputs)
