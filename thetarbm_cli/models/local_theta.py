@@ -8,6 +8,7 @@ rotates all filters together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -165,6 +166,11 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
     def training_products(self, images: int, pixels: int) -> int:
         """Count the multiply-adds of training, on the drawn fields."""
         return super().training_products(self.fields, self.field**2)
+
+    def feature_products(self, images: int, pixels: int) -> int:
+        """Count the multiply-adds of the filters at all fields and of pooling."""
+        fields = ((math.isqrt(pixels) - self.field) // self.stride + 1) ** 2
+        return images * fields * self.hidden * (self.field**2 + self.pooling**2)
 
     @property
     def _n_features_out(self) -> int:

@@ -208,6 +208,10 @@ class RBM(RBMParameters, Model):
         each = (1 + self.gibbs_steps) * up + downs * down + update + biases
         return round(self.epochs * learned * each)
 
+    def feature_products(self, images: int, pixels: int) -> int:
+        """Count the multiply-adds of the network when features are taken; what prepares the images is left out."""
+        return round(images * self._products(pixels)[0])
+
     def _products(self, pixels: int) -> tuple[float, float, float]:
         """Count the multiply-adds of one image on the way up and down, and in the update of W by both phases."""
         dense = self.hidden * pixels
