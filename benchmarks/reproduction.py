@@ -14,7 +14,7 @@ from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
 from thetarbm_cli.experiments.runs.settings import RunSettings
 from thetarbm_cli.experiments.runs.store import RunContext
 from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.models import model_class
+from thetarbm_cli.parameters import parameters_of
 
 TABLES = {"1", "2", "3", "mnist"}
 CORES = 2
@@ -120,7 +120,7 @@ def _products(settings: RunSettings, with_gamma: bool) -> float:
     train, test, pixels = USUAL_TRAIN, USUAL_TEST, 784
     parameters = settings.complete_parameters
     rotations = parameters.get("rotations", 1) if settings.model == "tirbm" else 1
-    variants = 1 + len(model_class(settings.model).evaluation_variants)
+    variants = 1 + parameters_of(settings.model).aligns_optionally
     measured = (train + test) * (1 + 10 * with_gamma) if "epochs" in parameters else 0
     # Kernels are in float64, which takes twice as long.
     kernels = 2 * (train + test) * train / pixels

@@ -12,8 +12,7 @@ import click
 
 from thetarbm_cli.cli import COMMANDS, COMPLETION_VARIABLE, root
 from thetarbm_cli.experiments.runs.settings import DataSettings, Perturbation, RunSettings, SVMSettings
-from thetarbm_cli.models import model_class
-from thetarbm_cli.models.base import Parameter
+from thetarbm_cli.parameters import Parameter, declared, parameters_of
 from thetarbm_cli.registry import MODELS
 
 DEFAULT = re.compile(r"\s*\[default: ([^\]]+)\]")
@@ -189,16 +188,15 @@ def _codes() -> str:
 
 
 def _setting_names() -> set[str]:
-    return {name for model in MODELS.own for name in model_class(model).default_settings()}
+    return {name for model in MODELS.own for name in declared(model)}
 
 
 def _settings() -> str:
     """A line for each setting of the models, by whose it is, then those of the run."""
     owners: dict[str, dict[Parameter, list[str]]] = {}
     for model in MODELS.own:
-        for name, parameter in model_class(model).declared.items():
-            if parameter.setting:
-                owners.setdefault(name, {}).setdefault(parameter, []).append(model)
+        for name, parameter in declared(model).items():
+            owners.setdefault(name, {}).setdefault(parameter, []).append(model)
     groups: dict[tuple[str, ...], list[Parameter]] = {}
     for versions in owners.values():
         every = tuple(model for model in MODELS.own if any(model in models for models in versions.values()))
@@ -212,7 +210,7 @@ def _settings() -> str:
             values = _values(f"`{_word(parameter.default)}`", parameter.choices, parameter.range)
             lines.append(f"`{parameter.name}` ({values}): {parameter.about}")
         parts += [f"Of {', '.join(models)}:\n", _list(lines)]
-    oriented = ", ".join(model for model in MODELS.own if model_class(model).uses_orientations)
+    oriented = ", ".join(model for model in MODELS.own if parameters_of(model).uses_orientations)
     data = {f"data.{name}": field for name, field in DataSettings.model_fields.items()}
     svm = {f"svm.{name}": field for name, field in SVMSettings.model_fields.items()}
     perturbation = {f"perturbation.{name}": field for name, field in Perturbation.model_fields.items()}
@@ -224,8 +222,7 @@ def _settings() -> str:
             words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
             lines.append(f"`{name}` ({_values(default, words)}): {field.description or ''}")
         parts += [f"Of {title}:\n", _list(lines)]
-    changed = ", ".join(f"`{name}={_word(value)}`" for name, value in MODELS["tirbm"].preset("reference").items())
-    return "\n".join([*parts, _filled(f"The preset `reference` of the TI-RBM: {changed}.")])
+    return "\n".join(parts)
 
 
 def _values(default: str, choices: Sequence[str], interval: str = "") -> str:

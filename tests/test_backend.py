@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -208,6 +210,41 @@ def test_small_products_have_one_thread_and_large_ones_all(monkeypatch: pytest.M
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     with few_threads():
         assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_one_thread_stays_until_the_last_thread_that_needs_it_is_done() -> None:
+    entered, first_is_out = threading.Event(), threading.Event()
+    seen: list[set[int]] = []
+
+    def second() -> None:
+        with few_threads():
+            entered.set()
+            assert first_is_out.wait(30)
+            seen.append(blas_threads())
+
+    with ThreadPoolExecutor(1) as pool:
+        with few_threads():
+            running = pool.submit(second)
+            assert entered.wait(30)
+        first_is_out.set()
+        running.result(30)
+    assert seen == [{1}]
+    assert blas_threads() == {2}
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_many_threads_in_and_out_leave_the_limits_as_they_were() -> None:
+    def work(number: int) -> set[int]:
+        if number % 4 == 0:
+            list(Backend().map(lambda _: None, range(3)))
+        with few_threads():
+            time.sleep(0.001 * (number % 3))
+            return blas_threads()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert set().union(*pool.map(work, range(60))) == {1}
+    assert blas_threads() == {2}
 
 
 @pytest.mark.usefixtures("two_threads")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ BACKENDS = ("auto", "numpy", "cupy")
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # Rows × units of a product from which on a second thread gains more than it costs.
 THREADED_FROM = 2_000_000
-# Of `Backend.map`: each item at work has its own room.
+# Of `Backend.map`: each item at work has its own memory.
 MOST_THREADS = 4
 
 # An array of the backend: numpy.ndarray or cupy.ndarray. CuPy has no types to import without a GPU.
@@ -105,13 +106,16 @@ class Backend:
 
         Products side by side have the bits of those one after the other, and gain more than threads within a product.
         """
-        blas = _blas_controller()
-        threads = min(max((pool.num_threads for pool in blas.lib_controllers), default=1), MOST_THREADS)
+        threads = min(max(_blas_threads(), default=1), MOST_THREADS)
         if threads == 1:
             yield from map(function, items)
             return
-        with blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(function, items)
+        _one_thread.enter()
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                yield from pool.map(function, items)
+        finally:
+            _one_thread.leave()
 
 
 def _gemm(scale: float, a: Array, b: Array, out: Array, *, keep: float, **transposed: bool) -> Array:
@@ -201,12 +205,57 @@ def few_threads(rows: int = 0, units: int = 0) -> Iterator[None]:
     if rows * units >= THREADED_FROM or any(os.environ.get(name) for name in THREAD_VARIABLES):
         yield
         return
-    blas = _blas_controller()
-    if any(pool.num_threads < cores() for pool in blas.lib_controllers):
+    if not _one_thread.enter(unless_fewer_than=cores()):
         yield
         return
-    with blas.limit(limits=1):
+    try:
         yield
+    finally:
+        _one_thread.leave()
+
+
+class _OneThread:
+    """The limit of one BLAS thread, one for the whole process: the first in sets it, the last out undoes it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holders = 0
+        self._before: list[int] = []
+
+    def enter(self, *, unless_fewer_than: int = 0) -> bool:
+        """Hold the limit until `leave`; do not if nobody holds it and a BLAS has fewer threads than so many."""
+        with self._lock:
+            if not self._holders:
+                self._before = _blas_threads()
+                if any(threads < unless_fewer_than for threads in self._before):
+                    return False
+            _set_blas_threads([1] * len(self._before))
+            self._holders += 1
+            return True
+
+    def leave(self) -> None:
+        """Hold it no longer."""
+        with self._lock:
+            self._holders -= 1
+            if not self._holders:
+                _set_blas_threads(self._before)
+
+
+_one_thread = _OneThread()
+
+
+def _blas_threads() -> list[int]:
+    """Threads of the BLAS of NumPy and of SciPy."""
+    return [library.num_threads for library in _blas_controller().lib_controllers]
+
+
+def _set_blas_threads(numbers: list[int]) -> None:
+    for library, threads in zip(_blas_controller().lib_controllers, numbers, strict=True):
+        # Since threadpoolctl 3.8 only the thread that was first to set a limit can set another.
+        release = getattr(library, "clear_controlling_thread", lambda **_: None)
+        release(force=True)
+        library.set_num_threads(threads)
+        release(force=True)
 
 
 @cache

@@ -30,7 +30,7 @@ def all_states(states: int, count: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True)
-class TinyMachine:
+class TinyNetwork:
     """Units h_j that are off (0) or in one of K states, with energy
 
     E(x, h) = -Σ_j (b_{h_j j} + w_{h_j j} · x) - c · x                                    (Bernoulli x)

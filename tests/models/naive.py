@@ -33,7 +33,7 @@ class NaiveTrainer:
     settings: dict[str, Any]
     turns: list[Doubles]
 
-    # -- the machine: probabilities, means --------------------------------------------------------------------
+    # -- the network: probabilities, means --------------------------------------------------------------------
 
     def seen(self, parameters: Parameters, x: Doubles, s: int) -> Doubles:
         """What hidden units see of an image."""

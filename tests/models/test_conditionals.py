@@ -1,4 +1,4 @@
-"""Free energies, features and means against sums over all states of machines that are small enough."""
+"""Free energies, features and means against sums over all states of networks that are small enough."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 
-from tests.models.exact import TinyMachine, all_states, turns
+from tests.models.exact import TinyNetwork, all_states, turns
 from tests.models.tiny import PIXELS, tiny
 from thetarbm_cli.models import TransformInvariantRBM
 from thetarbm_cli.models.contrastive_divergence import OrientationGroups
@@ -23,9 +23,9 @@ def test_free_energy_and_features_are_sums_over_all_hidden_states(name: str, vis
     case = tiny(name, visible, rotations)
     model = case.fitted()
     images = BINARY if visible == "bernoulli" else REAL
-    machines = [case.exact(case.parameters, s) for s in range(case.orientations)]
-    energies = np.stack([machine.free_energy(images.astype(np.float64)) for machine in machines])
-    features = np.stack([machine.hidden_probabilities(images.astype(np.float64)).sum(axis=0) for machine in machines])
+    networks = [case.exact(case.parameters, s) for s in range(case.orientations)]
+    energies = np.stack([network.free_energy(images.astype(np.float64)) for network in networks])
+    features = np.stack([network.hidden_probabilities(images.astype(np.float64)).sum(axis=0) for network in networks])
     # Mixed in a batch, orientations come back in order.
     index = np.random.default_rng(2).integers(0, case.orientations, len(images))
     given: dict[str, Any] = {"orientations": index} if case.orientations > 1 else {}
@@ -34,7 +34,7 @@ def test_free_energy_and_features_are_sums_over_all_hidden_states(name: str, vis
     np.testing.assert_allclose(model.transform(images, **given), features[index, rows], rtol=0, atol=1e-5)
 
 
-def hidden_states(exact: TinyMachine) -> np.ndarray:
+def hidden_states(exact: TinyNetwork) -> np.ndarray:
     """All hidden states as the couplings take them: (C, H) of 0 and 1, or one-hot (K, C, H)."""
     count = len(exact.hidden_bias)
     one_hot = np.stack([exact.states == k for k in range(1, count + 1)]).astype(np.float32)
@@ -44,12 +44,12 @@ def hidden_states(exact: TinyMachine) -> np.ndarray:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_mean_of_bernoulli_images_given_hidden_states_is_a_sum_over_all_images(name: str) -> None:
     case = tiny(name)
-    machine = case.fitted()._fitted_model()
+    network = case.fitted()._fitted_model()
     for s in range(case.orientations):
         exact = case.exact(case.parameters, s)
-        hidden = machine.backend.asarray(hidden_states(exact))
-        groups = OrientationGroups.of(machine.backend, np.full(len(exact.states), s), machine.orientations)
-        means = machine.backend.to_host(machine.reconstruction(hidden, groups))
+        hidden = network.backend.asarray(hidden_states(exact))
+        groups = OrientationGroups.of(network.backend, np.full(len(exact.states), s), network.orientations)
+        means = network.backend.to_host(network.reconstruction(hidden, groups))
         if name == "theta-tied":
             # From the frame of M to that of the image.
             means = np.rot90(means.reshape(-1, 3, 3), s, axes=(1, 2)).reshape(means.shape)

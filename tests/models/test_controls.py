@@ -7,7 +7,7 @@ from thetarbm_cli.models.controls import AlignedPixels, Pixels
 
 Digits = tuple[np.ndarray, np.ndarray]
 
-pytestmark = pytest.mark.no_device("pixels go through no machine")
+pytestmark = pytest.mark.no_device("pixels go through no network")
 
 
 def test_aligned_pixels_are_the_images_turned_back_by_orientations_that_are_found_or_given(digits: Digits) -> None:

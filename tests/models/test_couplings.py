@@ -77,7 +77,7 @@ def test_every_gradient_is_rotated_into_every_slice(
 
 
 @pytest.mark.parametrize("common", [EVERYTHING, {"visible": "bernoulli"}], ids=["all", "bernoulli"])
-def test_full_and_tied_are_one_machine_when_the_turns_are_a_group(digits: Digits, common: dict[str, Any]) -> None:
+def test_full_and_tied_are_one_network_when_the_turns_are_a_group(digits: Digits, common: dict[str, Any]) -> None:
     common = {"hidden": 20, "epochs": 10, "batch_size": 100, "rotation": "permutation", **common}
     full, tied = (ThetaRBM(tensor=tensor, **common).fit(digits[0][:500]) for tensor in ("full", "tied"))
     assert np.abs(full.tensor_).max() > 0.1

@@ -43,7 +43,7 @@ def test_any_size_and_any_number_of_rotations(name: str, kind: str, size: int, r
 
 
 @pytest.mark.parametrize("name", IMAGE_MODELS)
-def test_one_rotation_is_a_plain_machine(name: str) -> None:
+def test_one_rotation_is_a_plain_network(name: str) -> None:
     images = pictures(60)
     common: dict[str, Any] = {"epochs": 4, "batch_size": 16, "sparsity_weight": 1.0}
     plain, single = small("rbm", **common).fit(images), small(name, rotations=1, **common).fit(images)
@@ -68,7 +68,7 @@ def test_given_orientations_that_are_the_estimated_ones_change_nothing(name: str
     assert not np.array_equal(others.weights_, told.weights_)
 
 
-@pytest.mark.no_device("refused before a machine is made")
+@pytest.mark.no_device("refused before a network is made")
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -96,7 +96,7 @@ def test_wrong_orientations() -> None:
                 method(images, orientations=orientations)
 
 
-@pytest.mark.no_device("refused before a machine is made")
+@pytest.mark.no_device("refused before a network is made")
 @pytest.mark.parametrize(
     ("model_class", "wrong", "message"),
     [
@@ -152,8 +152,8 @@ def test_it_learns_from_every_pair_as_from_an_image_of_its_own(model: OrientedMo
 
 
 @pytest.mark.parametrize("name", ["rbm", *IMAGE_MODELS])
-def test_whitening_precedes_the_machine(name: str) -> None:
-    """A machine that whitens is one that does not, on whitened images; O-RBMs align before, θ-RBMs after."""
+def test_whitening_precedes_the_network(name: str) -> None:
+    """A network that whitens is one that does not, on whitened images; O-RBMs align before, θ-RBMs after."""
     images, others = pictures(60), pictures(40)[::-1] ** 2
     whitening = small(name, whiten=True, initial_scale=0.1).fit(images)
     plain = small(name, standardise=False, initial_scale=0.1)

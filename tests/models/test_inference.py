@@ -57,7 +57,7 @@ def test_reconstruction_is_one_pass_up_and_down_in_the_scale_of_pixels() -> None
 
 
 @pytest.mark.parametrize("name", ["rbm", "tirbm", "theta-full", "theta-tied"])
-def test_samples_have_the_distribution_of_the_exact_machine(name: str) -> None:
+def test_samples_have_the_distribution_of_the_exact_network(name: str) -> None:
     case = tiny(name)
     model = case.fitted()
     images = all_states(2, PIXELS).astype(np.float64)

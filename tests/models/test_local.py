@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import product
 from typing import Any
 
@@ -121,8 +122,35 @@ def test_free_energy_is_the_sum_over_fields() -> None:
         assert energy == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("method", ["free_energy", "reconstruct"])
+@pytest.mark.parametrize("given", [False, True])
+def test_images_taken_a_few_at_a_time_give_what_all_at_once_give(
+    method: str, given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = pictures(23)
+    model = LocalThetaRBM(**SMALL, contrast=0.01).fit(images)
+    orientations = np.arange(23) % 12 if given else None
+    monkeypatch.setattr(LocalThetaRBM, "_images_at_once", lambda self: 23)
+    whole = getattr(model, method)(images, orientations=orientations)
+    monkeypatch.setattr(LocalThetaRBM, "_images_at_once", lambda self: 4)
+    np.testing.assert_allclose(getattr(model, method)(images, orientations=orientations), whole, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.no_device("memory of the host")
+@pytest.mark.parametrize("method", ["free_energy", "reconstruct"])
+def test_memory_does_not_grow_with_the_fields_of_all_images(method: str) -> None:
+    images = pictures(1500, side=16)
+    model = LocalThetaRBM(**{**SMALL, "hidden": 100, "epochs": 1, "stride": 1}, backend="numpy").fit(images[:50])
+    tracemalloc.start()
+    getattr(model, method)(images)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # The hidden states of all fields of all images are 169 × 1500 × 100 numbers of four bytes.
+    assert peak < 20e6
+
+
 @pytest.mark.parametrize("contrast", [0.0, 0.01])
-def test_reconstruction_is_the_mean_of_the_fields_turned_forth(contrast: float) -> None:
+def test_reconstruction_is_the_mean_of_the_fields_rotated_to_the_image(contrast: float) -> None:
     images = pictures(3, side=8)
     model = LocalThetaRBM(**{**SMALL, "rotations": 4, "contrast": contrast}).fit(images)
     standard = model._standardiser

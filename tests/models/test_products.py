@@ -1,4 +1,4 @@
-"""The multiply-adds of training that a model states, against those that its products do."""
+"""The multiply-adds that a model states, of training and of features, against those that its products do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from thetarbm_cli.backend import Backend
-from thetarbm_cli.models import RBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models import RBM, AugmentedRBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM, build
+from thetarbm_cli.models import local_theta as local_module
 from thetarbm_cli.models import rbm as rbm_module
-from thetarbm_cli.models.controls import AugmentedRBM
+from thetarbm_cli.registry import MODELS
 
 pytestmark = pytest.mark.no_device("products are counted on NumPy")
 
@@ -75,8 +76,24 @@ SMALL = {"hidden": 5, "epochs": 2, "batch_size": 10, "backend": "numpy"}
 )  # fmt: skip
 def test_stated_products_are_those_that_are_done(model: RBM, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = CountingBackend()
-    monkeypatch.setattr(rbm_module, "select_backend", lambda *_: backend)
+    for module in (rbm_module, local_module):
+        monkeypatch.setattr(module, "select_backend", lambda *_: backend)
     # As many of each: the products of a tied tensor differ from one orientation to the other.
     orientations = np.arange(24) % 4 if model.uses_orientations else None
     model.fit(IMAGES, orientations=orientations)
     assert model.training_products(*IMAGES.shape) == backend.products
+    backend.products = 0
+    model.transform(IMAGES, orientations=orientations)
+    assert model.feature_products(*IMAGES.shape) == backend.products
+
+
+@pytest.mark.parametrize("model", MODELS.own)
+def test_every_model_states_its_products(model: str) -> None:
+    built = build(model, {})
+    learns = "epochs" in built.declared
+    for count in (built.training_products, built.feature_products):
+        few, many = count(1000, 784), count(10_000, 784)
+        assert isinstance(few, int)
+        assert isinstance(many, int)
+        # The local θ-RBM learns from as many fields of any number of images.
+        assert 0 < few <= many if learns else few == many == 0

@@ -82,7 +82,7 @@ def test_the_checks_of_scikit_learn(estimator: Model) -> None:
     assert {result["check_name"] for result in results if result["status"] == "skipped"} <= SKIPPED
 
 
-@pytest.mark.no_device("refused before a machine is made")
+@pytest.mark.no_device("refused before a network is made")
 @pytest.mark.parametrize("model", [RBM(), LocalThetaRBM()], ids=repr)
 def test_a_model_that_has_learned_nothing_says_so(model: RBM) -> None:
     for method in ("transform", "free_energy", "reconstruct"):

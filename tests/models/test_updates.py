@@ -93,8 +93,8 @@ def test_training_is_the_naive_loop(name: str, settings: str) -> None:
 
 
 @pytest.mark.numpy_draws
-def test_the_tied_machine_is_that_of_its_slices_seen_in_the_frame_of_one_matrix() -> None:
-    """The paper's Gaussian machine with W_s = M T_s' in the image's own frame, and the slope of its M."""
+def test_the_tied_network_is_that_of_its_slices_seen_in_the_frame_of_one_matrix() -> None:
+    """The paper's Gaussian network with W_s = M T_s' in the image's own frame, and the slope of its M."""
     rate, momentum, size = 0.1, 0.9, 10
     random = np.random.default_rng(8)
     images = random.random((COUNT, SIZE * SIZE), dtype=np.float32)
@@ -135,7 +135,7 @@ def test_the_tied_machine_is_that_of_its_slices_seen_in_the_frame_of_one_matrix(
 
 
 @pytest.mark.parametrize(("turn", "sign"), [("back", -1), ("forth", 1)])
-def test_the_oriented_machine_is_an_rbm_on_images_turned_back_or_forth(turn: str, sign: int) -> None:
+def test_the_oriented_network_is_an_rbm_on_images_rotated_back_or_the_wrong_way(turn: str, sign: int) -> None:
     images = np.random.default_rng(9).random((30, SIZE * SIZE), dtype=np.float32)
     index = np.random.default_rng(10).integers(0, ROTATIONS, 30)
     common: dict[str, Any] = {"hidden": 5, "epochs": 3, "batch_size": 7}
@@ -152,7 +152,7 @@ def test_the_oriented_machine_is_an_rbm_on_images_turned_back_or_forth(turn: str
     np.testing.assert_allclose(oriented.transform(images), plain.transform(images), rtol=0, atol=1e-5)
 
 
-def test_the_augmented_machine_is_an_rbm_on_rotated_copies() -> None:
+def test_the_augmented_network_is_an_rbm_on_rotated_copies() -> None:
     images = np.random.default_rng(9).random((15, 49), dtype=np.float32)
     settings: dict[str, Any] = {"hidden": 5, "epochs": 3, "batch_size": 10, "initial_scale": 0.3}
     copies = [

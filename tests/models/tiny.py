@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.models.exact import Doubles, TinyMachine, turns
+from tests.models.exact import Doubles, TinyNetwork, turns
 from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
 
 SIZE, HIDDEN = 3, 3
@@ -18,11 +18,11 @@ Parameters = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Tiny:
-    """An estimator's class and settings, parameters for it, and the exact machine of orientation s for any."""
+    """An estimator's class and settings, parameters for it, and the exact network of orientation s for any."""
 
     build: Callable[..., RBM]
     parameters: Parameters
-    exact: Callable[[Parameters, int], TinyMachine]
+    exact: Callable[[Parameters, int], TinyNetwork]
     orientations: int
 
     def fitted(self, **settings: Any) -> RBM:
@@ -52,17 +52,17 @@ def tiny(name: str, visible: str = "bernoulli", rotations: int = 4) -> Tiny:
         parameters["hidden_bias"] = random.normal(0, 0.5, (rotations, HIDDEN))
     if name == "theta-full":
         parameters["weights"] = np.stack([parameters["weights"] @ turn.T for turn in operators])
-    # float32, so that the estimator and the exact machine have equal parameters.
+    # float32, so that the estimator and the exact network have equal parameters.
     parameters = {key: value.astype(np.float32).astype(np.float64) for key, value in parameters.items()}
 
     def row(given: Parameters, key: str, s: int) -> Doubles | None:
         if key not in given:
             return None
         value = np.asarray(given[key])[s if groups > 1 else 0]
-        # The tied machine lives in the frame of M, of which an image's frame is a turn.
+        # The tied network lives in the frame of M, of which an image's frame is a turn.
         return operators[s] @ value if name == "theta-tied" else value
 
-    def exact(given: Parameters, s: int) -> TinyMachine:
+    def exact(given: Parameters, s: int) -> TinyNetwork:
         weights, bias = np.asarray(given["weights"]), np.atleast_2d(given["hidden_bias"])
         if name == "tirbm":
             matrices = np.stack([weights @ turn for turn in operators])
@@ -74,7 +74,7 @@ def tiny(name: str, visible: str = "bernoulli", rotations: int = 4) -> Tiny:
             matrices = weights[None]
         visible_bias = row(given, "visible_bias", s)
         assert visible_bias is not None
-        return TinyMachine(matrices, bias, visible_bias, row(given, "log_variance", s))
+        return TinyNetwork(matrices, bias, visible_bias, row(given, "log_variance", s))
 
     def build(**settings: Any) -> RBM:
         if name == "rbm":

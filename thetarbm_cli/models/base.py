@@ -122,6 +122,10 @@ class Model(ModelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """Count the multiply-adds of training; None for a model that does not say."""
         return None
 
+    def feature_products(self, images: int, pixels: int) -> int | None:
+        """Count the multiply-adds of taking the features of images; None for a model that does not say."""
+        return None
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float32"]

@@ -34,6 +34,10 @@ class Pixels(Model):
         """None: it learns nothing."""
         return 0
 
+    def feature_products(self, images: int, pixels: int) -> int:
+        """None: there is no network."""
+        return 0
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The number of pixels."""
         return {"pixels": np.array([self.n_features_in_])}

@@ -8,6 +8,7 @@ rotates all filters together.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -166,6 +167,11 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
         """Count the multiply-adds of training, on the drawn fields."""
         return super().training_products(self.fields, self.field**2)
 
+    def feature_products(self, images: int, pixels: int) -> int:
+        """Count the multiply-adds of the filters at all fields and of pooling."""
+        fields = ((math.isqrt(pixels) - self.field) // self.stride + 1) ** 2
+        return images * fields * self.hidden * (self.field**2 + self.pooling**2)
+
     @property
     def _n_features_out(self) -> int:
         return int(self.hidden * self.pooling**2)
@@ -190,6 +196,9 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
         """All fields of all images, (n · places, field²), one image after the other."""
         fields = self.aligned(images, orientations)[:, self._grid().places].reshape(-1, self.field**2)
         return self._standardised(self._seen(fields))
+
+    def _images_at_once(self) -> int:
+        return max(CHUNK // len(self._grid().places), 1)
 
     def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
         """Images of all their fields, the mean where fields overlap; fields that belong to no image stay fields."""

@@ -33,7 +33,7 @@ from thetarbm_cli.models.seeds import generator_of, seed_of
 from thetarbm_cli.models.visible import VisibleUnits
 from thetarbm_cli.parameters import RBMParameters
 
-# Rows that become features at a time: large enough for the products, small enough for the memory.
+# Inputs of the network that are taken at a time: large enough for the products, small enough for the memory.
 CHUNK = 2000
 
 EnergyFunction = Callable[[EnergyModel, Array, OrientationGroups], Array]
@@ -208,6 +208,10 @@ class RBM(RBMParameters, Model):
         each = (1 + self.gibbs_steps) * up + downs * down + update + biases
         return round(self.epochs * learned * each)
 
+    def feature_products(self, images: int, pixels: int) -> int:
+        """Count the multiply-adds of the network when features are taken; what prepares the images is left out."""
+        return round(images * self._products(pixels)[0])
+
     def _products(self, pixels: int) -> tuple[float, float, float]:
         """Count the multiply-adds of one image on the way up and down, and in the update of W by both phases."""
         dense = self.hidden * pixels
@@ -370,11 +374,16 @@ class RBM(RBMParameters, Model):
         given = self._check_orientations(orientations, len(images))
         parts = []
         with few_threads(min(len(images), CHUNK), self.hidden):
-            for first in range(0, len(images), CHUNK):
-                rows = slice(first, first + CHUNK)
+            step = self._images_at_once()
+            for first in range(0, len(images), step):
+                rows = slice(first, first + step)
                 indices = None if given is None else given[rows]
                 parts.append(self._map_chunk(model, images[rows], indices, function, as_images))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _images_at_once(self) -> int:
+        """Images whose inputs are taken at a time."""
+        return CHUNK
 
     def _map_chunk(
         self,
