@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
+from pathlib import Path, PurePath
 from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -23,6 +24,8 @@ from thetarbm_cli.registry import DATASETS, MODELS, source_names
 
 # Raise by hand whenever the same description would give other numbers: older trainings are then stale.
 ALGORITHM = 1
+# The data set of a user's own images.
+OWN_IMAGES = "images"
 # Δ of the γ-score in the tables, in degrees.
 OFFSET = 20.0
 
@@ -173,6 +176,21 @@ class MeasureSpec(Spec):
     scope: Scope | None = None
     draws: Draws | None = None
 
+    @property
+    def distance(self) -> int:
+        """Count the settings that are not the usual ones."""
+        usual = {
+            "part": ("train", "test"),
+            "count": (None,),
+            "first": (None, KEPT_IMAGES),
+            "features": ("probabilities",),
+            "offset": (None, OFFSET),
+            "svm": (None, SVM()),
+            "scope": (None, "train"),
+            "draws": (None, "two"),
+        }
+        return sum(getattr(self, name) not in values for name, values in usual.items())
+
 
 class MeasureSettings(Spec):
     """What a user may choose of a measurement; `measure_specs` turns it into descriptions."""
@@ -280,7 +298,10 @@ def train_spec(model: str, named: Mapping[str, Any], *, seed: int = 0) -> TrainS
         others = [name for name in MODELS.own if parameters.parameters_of(name).uses_orientations]
         raise InputError(f"model {model} sees no orientations to perturb; {', '.join(others)} do")
     data = checked(TrainData, sections["data"], "data.", known)
-    if data.dataset in DATASETS.own and data.source in source_names():
+    if data.source not in source_names():
+        # The images of a user's file are a data set of their own.
+        data = data.model_copy(update={"dataset": OWN_IMAGES, "source": PurePath(data.source).name})
+    elif data.dataset in DATASETS.own:
         # Where the test images are another data set's, the source is theirs.
         usual = DATASETS[data.dataset].tested_on is not None
         source = next(iter(DATASETS[data.dataset].sources)) if usual else DATASETS[data.dataset].recipe(data.source)[0]
@@ -358,7 +379,6 @@ def plugin_code(model: str) -> Code:
     """
     import importlib.util
     from importlib.metadata import entry_points
-    from pathlib import Path
 
     point = next(each for each in entry_points(group=MODELS.group or "") if each.name == model)
     package = point.module.partition(".")[0]

@@ -81,7 +81,7 @@ class Measurement(BaseModel):
     images_sha256: Checksum
     values: dict[str, Number | None]
     details: dict[str, Any] = {}
-    seconds: Number
+    seconds: Number | None = None
     environment: dict[str, Any] = {}
 
 
