@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -58,7 +58,7 @@ BUFFER = 1 << 20
 def recipe(request: Request) -> Recipe:
     """Read mnist-rot from the official archive; without one, what was prepared from it before is right."""
     archive = request.archive
-    # Older files may be of an archive that was not turned round.
+    # What an older version prepared may not have been turned round.
     wanted: dict[str, Any] = {"transposed": True}
     if archive is not None:
         wanted["archive_sha1"] = archive_checksum(archive)
@@ -115,9 +115,9 @@ def read_official(archive: Path, *, sizes: dict[int, int] = ROTATED_SPLIT, progr
     middle = sizes[TRAIN] + sizes[VALID]
     for name, first, last in ((TRAIN_VALID_FILE, 0, middle), (TEST_FILE, middle, len(split))):
 
-        def report(done: int, _: int, first: int = first) -> None:
+        def report(rows: int, first: int = first) -> None:
             if progress is not None:
-                progress(first + done, len(split))
+                progress(first + rows, len(split))
 
         with open_table(archive, name, (last - first) * (SIDE * SIDE + 1) * LONGEST_NUMBER) as (stream, where):
             read_table(stream, where, images[first:last], labels[first:last], report)
@@ -173,18 +173,11 @@ def read_table(
     where: str,
     images: NDArray[np.float32],
     labels: NDArray[np.int64],
-    progress: Progress | None = None,
+    report: Callable[[int], None] = lambda rows: None,
 ) -> None:
-    """Read a table of pixels and labels into arrays, whose length says how many rows it must have.
+    """Read a table, one line at a time, into images (rows, pixels) float32 and labels (rows,) int64.
 
-    Each line has the pixels of one image, then its label; one is in memory at a time.
-
-    Parameters
-    ----------
-    stream : the table
-    where : how messages name the table
-    images : (rows, pixels) float32 array, filled
-    labels : (rows,) int64 array, filled
+    Their length says how many rows it must have; `where` is how messages name it.
     """
     rows, pixels = images.shape
     longest = (pixels + 1) * LONGEST_NUMBER
@@ -198,8 +191,8 @@ def read_table(
         values = _parse_line(line, pixels + 1, place)
         np.clip(values[:-1], 0.0, 1.0, out=images[row], casting="same_kind")
         labels[row] = int(values[-1])
-        if progress is not None and ((row + 1) % REPORT_EVERY == 0 or row + 1 == rows):
-            progress(row + 1, rows)
+        if (row + 1) % REPORT_EVERY == 0 or row + 1 == rows:
+            report(row + 1)
     if _read_line(stream, longest, f"{where}, line {rows + 1}").strip():
         raise InputError(f"{where} has more than the {rows} lines that are expected")
 
@@ -220,7 +213,6 @@ def _parse_line(line: bytes, columns: int, place: str) -> NDArray[np.float64]:
     try:
         values = np.array(fields, dtype=np.float64)
     except ValueError as error:
-        # No longer than fits one sentence.
         detail = str(error) if len(str(error)) <= 80 else f"{str(error)[:80]}…"
         raise InputError(f"{place} has something that is not a number: {detail}") from error
     # Written so that NaN, which is neither smaller nor larger, is caught too.
