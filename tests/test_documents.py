@@ -102,7 +102,7 @@ def test_every_document_comes_back(tmp_path_factory: pytest.TempPathFactory, con
     path = tmp_path_factory.getbasetemp() / "any.json"
     content.pop("checksum", None)
     documents.write(path, content)
-    assert documents.read(path) == content
+    assert documents.read(path) == documents.parse(documents.document_text(content)) == content
 
 
 @settings(max_examples=60, deadline=None)

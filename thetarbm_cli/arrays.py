@@ -66,7 +66,7 @@ def _claimed_count(stream: IO[bytes]) -> int:
 def read_array(archive: zipfile.ZipFile, name: str, largest: int) -> NDArray[Any]:
     """Read one array of a ``.npz`` without trusting it: no pickled objects, and no more than `largest` bytes.
 
-    NumPy makes room for the shape that a header claims, zip members may unpack to thousands of times their size,
+    NumPy takes memory for the shape that a header claims, zip members may unpack to thousands of times their size,
     and the zip's checksum is compared only when a member is read to its end. So the claims are compared with the
     limit, and with each other, first: a header that one changed byte makes claim less would hide the rest.
 

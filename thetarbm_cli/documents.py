@@ -34,7 +34,12 @@ class NewerFormatError(ThetaRBMError):
 
 def write(target: Path, content: Mapping[str, Any]) -> None:
     """Write a document atomically, with its checksum; a number that is not finite is a `ValueError`."""
-    storage.write_text(target, json_text({**content, CHECKSUM: checksum_of(content)}))
+    storage.write_text(target, document_text(content))
+
+
+def document_text(content: Mapping[str, Any]) -> str:
+    """Write the text of a document, as `parse` reads it."""
+    return json_text({**content, CHECKSUM: checksum_of(content)})
 
 
 def read(path: Path) -> dict[str, Any]:

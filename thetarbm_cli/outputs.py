@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from thetarbm_cli.data.prepared import PreparedData, PreparedFile, PreparedSets
+
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -23,54 +25,6 @@ class Output(BaseModel):
 
     # Built when it is first made: a command needs few of them.
     model_config = ConfigDict(use_attribute_docstrings=True, defer_build=True)
-
-
-class Splits(Output):
-    """Images in each part."""
-
-    train: Count
-    valid: Count
-    test: Count
-
-
-class PreparedFile(Output):
-    """Prepared data that was found."""
-
-    dataset: str
-    source: str
-    seed: int
-    path: str
-    sha256: Checksum
-    splits: Splits
-
-
-class ImageSummary(Output):
-    """Counts and pixels of a data set."""
-
-    splits: Splits
-    classes: dict[str, dict[str, Count]]
-    """Images of each class in each part."""
-    pixel_mean: float
-    """Over all pixels, in [0, 1]."""
-    pixel_std: float
-
-
-class PreparedData(ImageSummary, PreparedFile):
-    """A data set."""
-
-    orientations: list[float]
-    """Share of the images with each dominant orientation of the support set."""
-    preview: str
-    """A picture of some images with their orientations."""
-    cached: bool
-    archive: str | None = None
-    """Of the source official: whether its contents are those of the true archive."""
-
-
-class PreparedSets(Output):
-    """With ``--dataset all``."""
-
-    datasets: list[PreparedData]
 
 
 class PrepareData(RootModel[PreparedData | PreparedSets]):

@@ -205,11 +205,6 @@ DATASETS = Registry(
         },
         shipped=False,
     ),
-    _dataset(
-        "optdigits-rot",
-        "The digits of scikit-learn, enlarged, each rotated by its own angle.",
-        {GENERATED: "thetarbm_cli.data.sources.optdigits:rotated_recipe"},
-    ),
 )
 # The recipe of a source that is no name but the path of a user's file.
 USER_IMAGES = "thetarbm_cli.data.sources.user_npz:recipe"

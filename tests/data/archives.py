@@ -17,9 +17,12 @@ SMALL = {0: 60, 1: 12, 2: 90}
 
 
 def small_tables(images: NDArray[np.generic], labels: NDArray[np.integer]) -> tuple[bytes, bytes]:
-    """The two tables of a small copy, of the first bytes (n, 28, 28) and labels; a row has the label last."""
+    """The two tables of a small copy, of the first bytes (n, 28, 28) and labels.
+
+    As in the archive, a row has the pixels column by column, and the label last.
+    """
     count = sum(SMALL.values())
-    rows = np.column_stack([images[:count].reshape(count, -1) / 255, labels[:count]])
+    rows = np.column_stack([images[:count].transpose(0, 2, 1).reshape(count, -1) / 255, labels[:count]])
     lines = [b"   " + b"   ".join(b"%.10e" % value for value in row) + b"\n" for row in rows]
     middle = SMALL[0] + SMALL[1]
     return b"".join(lines[:middle]), b"".join(lines[middle:])

@@ -15,13 +15,13 @@ import pytest
 
 from tests.data.archives import SMALL, small_tables, write_folder, write_own, write_zip
 from thetarbm_cli import documents, storage
-from thetarbm_cli.data.prepare import Prepared, prepare, summarise
-from thetarbm_cli.data.recipes import Arrays, Recipe, Request
+from thetarbm_cli.data.prepare import Prepared, prepare, recognise_archive
+from thetarbm_cli.data.prepared import Splits, summarise
+from thetarbm_cli.data.recipes import PARTS, Arrays, Recipe, Request
 from thetarbm_cli.data.sources import mnist, official
-from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, read_official
+from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, archive_checksum, read_official
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.settings import DataSettings
-from thetarbm_cli.outputs import Splits
 from thetarbm_cli.registry import DATASETS, DatasetEntry, load_target
 
 
@@ -87,7 +87,7 @@ def change_sidecar(sidecar: Path, **changes: Any) -> None:
         (lambda data, sidecar: data.unlink(), logging.WARNING, "the data file is missing"),
         (lambda data, sidecar: os.truncate(data, 1_000_000), logging.WARNING, "its checksum is wrong"),
         (replace_by_text, logging.WARNING, "it cannot be read"),
-        (lambda data, sidecar: sidecar.write_text("{}"), logging.WARNING, "has no valid 'format'"),
+        (lambda data, sidecar: documents.write(sidecar, {}), logging.WARNING, "has no valid 'format'"),
         # What is only outdated is no reason to warn.
         (lambda data, sidecar: change_sidecar(sidecar, format=99, sha256=None), logging.INFO, "is made again"),
         (lambda data, sidecar: change_sidecar(sidecar, recipe={"method": "older"}), logging.INFO, "is made again"),
@@ -153,18 +153,23 @@ def test_subset_is_balanced_and_keeps_everything_together(mnist_rot: Prepared) -
 def archive(mnist_rot: Prepared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A small official archive as a folder; while it is there, the official archive is small."""
     monkeypatch.setattr(official, "read_official", functools.partial(read_official, sizes=SMALL))
+    ends = np.cumsum(list(SMALL.values()))[:-1]
+    parts = np.split(mnist_rot.labels[: sum(SMALL.values())], ends)
+    counts = {name: tuple(np.bincount(part, minlength=10)) for name, part in zip(PARTS, parts, strict=True)}
+    monkeypatch.setattr(official, "CLASS_COUNTS", counts)
     return write_folder(tmp_path / "archive", *small_tables(mnist_rot.images, mnist_rot.labels))
 
 
-def test_official_data_is_found_again_without_the_archive(
-    archive: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_official_data_is_found_again_without_the_archive(archive: Path, tmp_path: Path, mnist_rot: Prepared) -> None:
+    with pytest.raises(InputError, match=r"cannot be downloaded .* prepare-data --source official --archive FILE, or"):
+        prepare(tmp_path / "data", source="official")
     members = {name: (archive / name).read_bytes() for name in (TRAIN_VALID_FILE, TEST_FILE)}
     zipped = write_zip(tmp_path / "copy.zip", members)
     made = prepare(tmp_path / "data", source="official", archive=zipped)
-    assert "copy.zip has another checksum than the published archive; its contents hold" in caplog.text
     assert (made.dataset, made.source, made.cached, made.angles) == ("mnist-rot", "official", False, None)
     assert made.images.dtype == np.float32
+    np.testing.assert_allclose(made.images, mnist_rot.images[: len(made.images)] / 255, atol=1e-7)
+    assert recognise_archive(made) == "this is the official archive"
     zipped.unlink()
     found = prepare(tmp_path / "data", source="official")
     assert found.cached
@@ -173,37 +178,28 @@ def test_official_data_is_found_again_without_the_archive(
         prepare(tmp_path / "data", source="official", archive=zipped)
 
 
-def test_another_archive_or_another_way_round_is_made_anew(archive: Path, tmp_path: Path) -> None:
+def test_another_archive_is_made_anew_and_one_that_is_not_the_official_is_refused(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options: dict[str, Any] = {"source": "official", "archive": archive}
     made = prepare(tmp_path / "data", **options)
-    assert prepare(tmp_path / "data", **options, transpose="no").cached
-    swapped = prepare(tmp_path / "data", **options, transpose="yes")
-    assert not swapped.cached
-    assert np.array_equal(swapped.images, made.images.transpose(0, 2, 1))
+    assert prepare(tmp_path / "data", **options).cached
+    # What an older version read without turning it round is not it.
+    change_sidecar(
+        made.path.with_suffix(".json"), recipe={"archive_sha1": archive_checksum(archive), "transposed": False}
+    )
+    assert not prepare(tmp_path / "data", **options).cached
     lines = (archive / TEST_FILE).read_bytes().splitlines(keepends=True)
     (archive / TEST_FILE).write_bytes(b"".join(reversed(lines)))
     other = prepare(tmp_path / "data", **options)
     assert not other.cached
     assert np.array_equal(other.images[72:], made.images[72:][::-1])
-
-
-def test_without_an_archive_it_is_downloaded(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Path] = []
-
-    def download(folder: Path, progress: Callable[[int, int], None]) -> Path:
-        asked.append(folder)
-        progress(5, 10)
-        return archive
-
-    monkeypatch.setattr(official, "download_archive", download)
-    seen: list[tuple[int, int]] = []
-    made = prepare(tmp_path / "data", source="official", progress=lambda *step: seen.append(step))
-    assert asked == [tmp_path / "data" / "downloads"]
-    assert len(made.images) == 162
-    # One bar from nothing to all: the download is its first half.
-    assert seen[0] == (250, 1000)
-    assert seen[-1] == (1000, 1000)
-    assert seen == sorted(seen)
+    (archive / TEST_FILE).write_bytes(b"".join([*lines[:-1], lines[0]]))
+    with pytest.raises(InputError, match=r"archive is not the official archive: test has \d+ images of class \d, not"):
+        prepare(tmp_path / "data", **options)
+    # By its checksum it is, whatever its classes.
+    monkeypatch.setattr(official, "CHECKSUM", archive_checksum(archive))
+    assert not prepare(tmp_path / "data", **options).cached
 
 
 def test_own_images_are_prepared_under_their_name_and_content(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
-from skimage.transform import resize, rotate
-from sklearn.datasets import load_digits
+from skimage.transform import rotate
 
 from thetarbm_cli.arrays import read_arrays
 from thetarbm_cli.data.prepare import Prepared, prepare
@@ -23,11 +22,9 @@ from thetarbm_cli.data.rotated_digits import (
     rotate_exactly,
 )
 from thetarbm_cli.data.sources.mnist import load_mnist
-from thetarbm_cli.data.sources.optdigits import load_enlarged
 
 # The files of the default seed. They change only if the recipe does: then older results belong to other data.
 MNIST_ROT_SHA256 = "8cdca652ae46fae9c5c283cb58500532f50a07b7cbee93f687a3f376b8592fab"
-OPTDIGITS_SHA256 = "262e1ad4a36220b61f4045ae6b787a147bf105ff45507e36a67b527fbeadd8bb"
 BILINEAR_SHA256 = "2b0e09b064084e6fe31532d802ee665c33bc01e5bfd4e61b05158561722a46ef"
 # Figures of 20 images of the official test file: source and angle, sums over the pixels of 255, means of 7×7 blocks.
 OFFICIAL = list(csv.DictReader((Path(__file__).parent / "official-figures.csv").open()))
@@ -134,17 +131,3 @@ def test_a_smaller_set_is_its_beginning_and_another_seed_gives_other_images_and_
     np.testing.assert_array_equal(same["images"], mnist_rot.images[:500])
     assert (other["angles"] != same["angles"]).mean() > 0.99
     assert (other["images"] != same["images"]).any(axis=(1, 2)).mean() > 0.99
-
-
-def test_small_digits_are_enlarged_as_by_scikit_image_and_each_occurs_once(tmp_path: Path) -> None:
-    images, labels = load_enlarged()
-    digits = load_digits()
-    np.testing.assert_array_equal(labels, digits.target)
-    for image, digit in zip(images[:50], digits.images[:50], strict=True):
-        expected = resize(digit / 16, (20, 20), order=1, mode="edge", anti_aliasing=False)
-        assert np.abs(image - 255 * np.pad(expected, 4)).max() <= 0.5 + 1e-6
-    made = prepare(tmp_path, "optdigits-rot")
-    assert made.sha256 == OPTDIGITS_SHA256
-    arrays = read_arrays(made.path)
-    assert sorted(arrays["source_indices"]) == list(range(1797))
-    assert np.bincount(arrays["split"]).tolist() == [1000, 197, 600]

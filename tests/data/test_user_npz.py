@@ -32,6 +32,8 @@ def save(tmp_path: Path, **arrays: Any) -> Path:
     [
         (np.asfortranarray(BYTES), BYTES),
         (BYTES.reshape(30, 36), BYTES),
+        (BYTES[:, None], BYTES),
+        (np.asfortranarray(BYTES[..., None]), BYTES),
         (BYTES > 100, (BYTES > 100) * np.uint8(255)),
         (np.asfortranarray((BYTES / 255).astype(">f8")), (BYTES / 255).astype(np.float32)),
     ],
@@ -66,7 +68,8 @@ def floats(value: float) -> np.ndarray:
         ({"labels": LABELS[:-1]}, r"labels have the shape \(29,\), and 30 images need \(30,\)"),
         ({"labels": LABELS + 0.5}, r"labels are of type float64.*number the classes from 0"),
         ({"images": np.zeros((30, 6, 6, 3), np.uint8)}, "grey"),
-        ({"images": np.zeros((30, 6, 6, 1), np.uint8)}, r"images\[\.\.\., 0\]"),
+        ({"images": np.zeros((30, 1, 6, 7), np.uint8)}, r"the shape \(30, 6, 7\); square images"),
+        ({"images": np.zeros((30, 2, 3, 6), np.uint8)}, r"the shape \(30, 2, 3, 6\); square images"),
         ({"labels": np.where(LABELS == 1, np.nan, LABELS)}, r"\d+ of 30 labels are empty; leave those images out, or"),
         ({"labels": np.array(["a", "b", " "])[LABELS]}, r"\d+ of 30 labels are empty"),
         ({"labels": LABELS - 1}, "labels go from -1 to 1; 0 to 9999 is possible"),
@@ -109,6 +112,13 @@ def test_odd_files_are_read_with_a_warning(
     with caplog.at_level(logging.WARNING, logger="thetarbm"):
         read_user_file(save(tmp_path, **{"images": BYTES, "labels": LABELS, "split": SPLIT, **changed}))
     assert message in caplog.text
+
+
+def test_classes_with_one_image_to_learn_from_or_none_are_accepted(tmp_path: Path) -> None:
+    labels = np.where(SPLIT == 2, 7, LABELS)
+    labels[0] = 9
+    arrays = read_user_file(save(tmp_path, images=BYTES, labels=labels, split=SPLIT))
+    np.testing.assert_array_equal(arrays["labels"], labels)
 
 
 def npy(array: np.ndarray, version: tuple[int, int] = (1, 0)) -> bytes:

@@ -19,7 +19,7 @@ from thetarbm_cli.models import model_class
 LEARNING = CHANGED_DEFAULTS["theta"]
 
 # What an experiment learns from, by a word of its name.
-OTHER_SETS = {"mnist": "mnist", "fashion": "fashion-rot", "optdigits": "optdigits-rot"}
+OTHER_SETS = {"mnist": "mnist", "fashion": "fashion-rot"}
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = load_suite(suitefile.shipped_path())
@@ -74,7 +74,7 @@ def test_the_suite_has_every_cell_of_the_paper() -> None:
     assert {cell.experiment for cell in requested if not cell.tables} == {"tirbm-reference"}
     assert {cell.experiment for cell in requested if "1" in cell.tables} == {"augmented"}
     beside = {"making", "draws", "fashion", "choice", "beyond", "invariance", "nearest"}
-    beside |= {"best_draws", "best_fashion", "best_optdigits"}
+    beside |= {"best_draws", "best_fashion"}
     assert {table for cell in requested if "1" not in cell.tables for table in cell.tables} == beside
     assert all(cell.perturbation == {**cell.at, "scope": "train"} for cell in SHIPPED.cells() if "3" in cell.tables)
 
@@ -86,9 +86,8 @@ def test_nothing_is_chosen_on_the_test_images() -> None:
         chosen = "choice" in cell.tables
         assert (protocols[cell.experiment] == "choice") == chosen
         assert not chosen or cell.at["data_seed"] != 0
-    best_ones = {"best", "best-draws", "best-fashion", "best-optdigits"}
-    controls = {"beyond-pixels", "best-optdigits-pixels"}
-    assert {name for name, protocol in protocols.items() if protocol == "final"} == best_ones | controls
+    best_ones = {"best", "best-draws", "best-fashion"}
+    assert {name for name, protocol in protocols.items() if protocol == "final"} == {*best_ones, "beyond-pixels"}
     (settings,) = {repr((c.model, c.parameters, c.svm)) for c in SHIPPED.cells() if c.experiment in best_ones}
     assert "theta-local" in settings
     best = next(cell for cell in SHIPPED.cells() if cell.experiment == "best")

@@ -13,8 +13,7 @@ from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.registry import DATASETS, source_names
 
 if TYPE_CHECKING:
-    from thetarbm_cli.data.prepare import Prepared
-    from thetarbm_cli.outputs import PreparedData
+    from thetarbm_cli.data.prepared import Prepared, PreparedData
 
 # Data sets that are made from what is in the package.
 SHIPPED = [entry.name for entry in DATASETS if entry.shipped]
@@ -38,12 +37,6 @@ INDENT = 15
     "for fashion-rot, the folder of Fashion-MNIST's four files.",
 )
 @click.option(
-    "--transpose",
-    type=click.Choice(["auto", "yes", "no"]),
-    default="auto",
-    help="Swap rows and columns of the official images; auto looks at the digits.",
-)
-@click.option(
     "--seed",
     type=click.IntRange(0, 2**32 - 1),
     default=0,
@@ -57,7 +50,6 @@ def command(
     dataset: str | None,
     source: str,
     archive: Path | None,
-    transpose: str,
     seed: int,
     force: bool,
 ) -> None:
@@ -66,15 +58,15 @@ def command(
     The data is made once and found again; a damaged file is made again. A preview picture is put next to it.
     """
     from thetarbm_cli.data.prepare import prepare
+    from thetarbm_cli.data.prepared import PreparedSets
     from thetarbm_cli.errors import InputError
-    from thetarbm_cli.outputs import PreparedSets
 
     if dataset is not None and source not in source_names():
         raise InputError(f"--dataset is not for your own images: leave it out with --source {source}")
     names = SHIPPED if dataset == "all" else [dataset or "mnist-rot"]
     found = []
     for name in names:
-        options: dict[str, Any] = {"source": source, "archive": archive, "transpose": transpose}
+        options: dict[str, Any] = {"source": source, "archive": archive}
         if dataset == "all" and source not in DATASETS[name].sources:
             options = {}
         with session.progress(f"preparing {name if source in source_names() else source}") as progress:
@@ -87,8 +79,8 @@ def command(
 
 def _describe(session: Session, prepared: Prepared) -> PreparedData:
     """Gather what is printed about one data set."""
-    from thetarbm_cli.data.prepare import orientation_shares, recognise_archive, summarise
-    from thetarbm_cli.outputs import PreparedData
+    from thetarbm_cli.data.prepare import orientation_shares, recognise_archive
+    from thetarbm_cli.data.prepared import PreparedData, summarise
     from thetarbm_cli.reporting.figures.images import find_or_write_preview
 
     with session.progress(f"orientations of {prepared.dataset}") as progress:

@@ -66,9 +66,9 @@ def read_user_file(path: Path, seed: int = 0) -> Arrays:
 
     Parameters
     ----------
-    path : ``.npz`` with ``images`` (N, h, h) or (N, h·h), bool, uint8 or floats in [0, 1]; optionally ``labels`` (N,)
-        of integers from 0 or words, which are numbered in their order; optionally ``split`` (N,) of 0 train, 1 valid,
-        2 test
+    path : ``.npz`` with ``images`` (N, h, h), with a channel (N, 1, h, h) or (N, h, h, 1), or (N, h·h), bool, uint8 or
+        floats in [0, 1]; optionally ``labels`` (N,) of integers from 0 or words, which are numbered in their order;
+        optionally ``split`` (N,) of 0 train, 1 valid, 2 test
     seed : decides the split where the file has none: 60 % train, 10 % valid, 30 % test of every class
 
     Returns
@@ -121,11 +121,14 @@ def read_untrusted(path: Path, required: tuple[str, ...], optional: tuple[str, .
 def _check_images(images: NDArray[Any], path: Path) -> NDArray[Any]:
     """Bring images into (N, h, h) C order, as uint8 or little-endian float32."""
     shape = images.shape
+    if len(shape) == 4 and 1 in (shape[1], shape[3]):
+        # One channel, first or last.
+        return _check_images(images[:, 0] if shape[1] == 1 else images[..., 0], path)
     side = math.isqrt(math.prod(shape[1:]))
     if shape[1:] not in ((side, side), (side * side,)):
         hint = ""
-        if len(shape) == 4 and shape[3] in (1, 3, 4):
-            hint = ": make them grey, as images[..., :3].mean(axis=-1)" if shape[3] > 1 else ": take images[..., 0]"
+        if len(shape) == 4 and shape[3] in (3, 4):
+            hint = ": make them grey, as images[..., :3].mean(axis=-1)"
         elif len(shape) == 3:
             hint = ": crop or pad them"
         raise InputError(f"{path}: images have the shape {shape}; square images (N, h, h) or (N, h·h) are needed{hint}")
