@@ -121,7 +121,9 @@ class Evaluation:
             raise InputError(f"the weights of {training.run} are not in {store.path(training.run)}: train it again")
         arrays, self.weights_sha256 = found
         if self.weights_sha256 != training.weights_sha256:
-            logger.warning("%s is measured with weights that are not the recorded ones; the numbers say so", training.run)
+            logger.warning(
+                "%s is measured with weights that are not the recorded ones; the numbers say so", training.run
+            )
         self.model = build(spec.model, spec.parameters, seed=spec.seed, backend=backend.name).load_arrays(arrays)
         self.learned_set = load_data(
             store, spec.data.dataset, spec.data.source, spec.data.seed, sha256=training.images_sha256, report=report

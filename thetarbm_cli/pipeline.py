@@ -364,7 +364,13 @@ MOST_ORIENTATION_BYTES = 256 << 20
 
 
 def find_orientations(
-    store: Store, model: Model, images: NDArray[np.float32], *, chunk: int | None = None, copies: int = 0, offset: float = 0
+    store: Store,
+    model: Model,
+    images: NDArray[np.float32],
+    *,
+    chunk: int | None = None,
+    copies: int = 0,
+    offset: float = 0,
 ) -> NDArray[np.int64] | None:
     """Give a model's orientations of images, (1, N), and of rotated copies of them, (copies + 1, N).
 

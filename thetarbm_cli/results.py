@@ -241,7 +241,7 @@ class Value:
         return None if self.mean is None or self.published is None else self.mean - self.published
 
 
-class Table:
+class Recorded:
     """The numbers of all trainings that count, found by the descriptions of a training and of a measurement."""
 
     def __init__(self, trainings: Iterable[Training]) -> None:
@@ -266,11 +266,11 @@ class Results:
 
     source: Source
     cells: list[Cell]
-    table: Table
+    recorded: Recorded
 
     def trainings(self, cell: Cell) -> list[Training]:
         """Give the trainings of a cell on these images that are done, by seed, of each seed the newest first."""
-        found = self.table.by_cell.get(cell.train_spec().cell_key, [])
+        found = self.recorded.by_cell.get(cell.train_spec().cell_key, [])
         return [each for each in found if each.state == "done" and self._belongs(cell, each)]
 
     def _belongs(self, cell: Cell, training: Training) -> bool:
@@ -366,10 +366,10 @@ def collect(suite: Suite, profile: str, trainings: Iterable[Training], *, in_tab
     The paper's data set comes first, and of each data set the suite's own source. Cells that compare data have
     trainings of several sources; they are with the first. A data set without any training has one empty entry.
     """
-    table = Table(trainings)
+    recorded = Recorded(trainings)
     usual = suite.cells(profile, in_tables=in_tables)
     tested: dict[tuple[str, str], dict[str, None]] = {}
-    for training in table.trainings:
+    for training in recorded.trainings:
         for each in training.measurements:
             if each.spec.part != "train":
                 tested.setdefault((each.spec.dataset, each.spec.source), {})[each.images_sha256] = None
@@ -378,18 +378,20 @@ def collect(suite: Suite, profile: str, trainings: Iterable[Training], *, in_tab
         names = [cell.name for cell in usual if cell.tested_on == dataset]
         own = next((cell.source for cell in usual if cell.tested_on == dataset and not cell.compares_data), "generated")
         sources = [Source(name, sha, kind) for (kind, name), shas in tested.items() for sha in shas]
-        sources = [each for each in sources if each.dataset in (dataset, *([OWN_IMAGES] if dataset == PAPERS_DATASET else []))]
+        sources = [
+            each for each in sources if each.dataset in (dataset, *([OWN_IMAGES] if dataset == PAPERS_DATASET else []))
+        ]
         sources.sort(key=lambda each: (each.name != own, each.is_users, each.name, each.sha256))
         first = True
         for source in sources:
             cells = usual if source.name == own else suite.cells(profile, source.name, in_tables=in_tables)
             cells = [cell for cell in cells if cell.name in names and (first or not cell.compares_data)]
-            results = Results(source, cells, table)
+            results = Results(source, cells, recorded)
             plain = [cell for cell in cells if not cell.compares_data]
             if any(results.trainings(cell) for cell in plain):
                 found.append(results)
                 first = False
         if first:
             cells = [cell for cell in usual if cell.name in names]
-            found.append(Results(Source(own, "", cells[0].tested_on if cells else dataset), cells, table))
+            found.append(Results(Source(own, "", cells[0].tested_on if cells else dataset), cells, recorded))
     return found

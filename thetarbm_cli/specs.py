@@ -337,9 +337,7 @@ def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSe
     """Describe the measurements that words such as ``error`` and ``gamma`` ask for of a training."""
     facts, found = parameters.parameters_of(train.model), []
     if settings.features == "states" and not facts.has_states:
-        raise InputError(
-            f"features of model {train.model} are no probabilities of states: leave features=states out"
-        )
+        raise InputError(f"features of model {train.model} are no probabilities of states: leave features=states out")
     if settings.aligned is not None and not facts.aligns_optionally:
         raise InputError(f"model {train.model} has no alignment to leave out: leave aligned out")
     alignments: tuple[bool | None, ...] = (None,)
@@ -387,7 +385,9 @@ def plugin_code(model: str) -> Code:
     recorded = [each for each in (dist.files or [] if dist else []) if each.suffix == ".py"]
     if dist is not None and any(each.parts[0].removesuffix(".py") == package for each in recorded):
         files = [(str(each), Path(str(dist.locate_file(each)))) for each in (dist.files or [])]
-        files = [(name, path) for name, path in files if not name.endswith((".pyc", "RECORD", "INSTALLER", "REQUESTED"))]
+        files = [
+            (name, path) for name, path in files if not name.endswith((".pyc", "RECORD", "INSTALLER", "REQUESTED"))
+        ]
     else:
         found = importlib.util.find_spec(package)
         origin = Path(found.origin) if found and found.origin else None

@@ -150,7 +150,9 @@ class Store:
 
     def __init__(self, results: Path, data_dir: Path | None = None, *, shipped: bool = True) -> None:
         self.results = results
-        self.data_dir = data_dir or Path(os.environ.get("THETARBM_DATA_DIR") or platformdirs.user_cache_path("thetarbm"))
+        self.data_dir = data_dir or Path(
+            os.environ.get("THETARBM_DATA_DIR") or platformdirs.user_cache_path("thetarbm")
+        )
         self.folder = results / "runs"
         self.shipped = shipped
 

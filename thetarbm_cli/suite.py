@@ -262,7 +262,9 @@ class Suite(Node):
         known = parameters.declared(experiment.model) if experiment.model in MODELS.names else {}
         common = {**self.defaults.set, **size.set}
         # What they say of learning means nothing to a control.
-        common = {name: value for name, value in common.items() if "." in name or name in measure_settings() or name in known}
+        common = {
+            name: value for name, value in common.items() if "." in name or name in measure_settings() or name in known
+        }
         axes = {AXES.get(axis, axis): value for axis, value in at.items()}
         given = {**common, **experiment.set, **({"data.source": source} if source else {}), **axes}
         cell = Cell(
@@ -807,7 +809,9 @@ def _check_settings(document: Document, suite: Suite) -> None:
 def _blamed(document: Document, place: Place, profile: str, message: str) -> Place:
     """Find the most special place whose key the message names; else the experiment."""
     words = set(re.split(r"[\s':;,()=]+", message))
-    words |= {f"{section}.{word}" for section in ("data", "svm", "perturbation") for word in words} & train_settings().keys()
+    words |= {
+        f"{section}.{word}" for section in ("data", "svm", "perturbation") for word in words
+    } & train_settings().keys()
     for section in ((*place, "grid"), (*place, "set"), ("profiles", profile, "set"), ("defaults", "set")):
         for known in document.key_marks:
             if known[:-1] == section and (known[-1] in words or AXES.get(str(known[-1])) in words):
@@ -834,10 +838,14 @@ def suite_names(given: Path | None = None) -> dict[str, dict[str, str]]:
                 for values in itertools.product(*grid.values()):
                     cells[cell_name(name, dict(zip(grid, values, strict=True)))] = ""
         return {
-            "experiments": {name: str(each.get("about") or each.get("label", "")) for name, each in experiments.items()},
+            "experiments": {
+                name: str(each.get("about") or each.get("label", "")) for name, each in experiments.items()
+            },
             "cells": cells,
             "profiles": {name: str((each or {}).get("about", "")) for name, each in merged["profiles"].items()},
-            "tables": dict.fromkeys((str(table) for each in experiments.values() for table in each.get("tables", [])), ""),
+            "tables": dict.fromkeys(
+                (str(table) for each in experiments.values() for table in each.get("tables", [])), ""
+            ),
         }
     except (InputError, KeyError, TypeError, AttributeError):
         return {"experiments": {}, "cells": {}, "profiles": {}, "tables": {}}
