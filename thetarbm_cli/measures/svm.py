@@ -60,7 +60,7 @@ class RBFClassifier:
         """Train on features (N, F) and their labels (N,).
 
         Memory beside the features: these in float64, the kernel within each class and, for each thread, the kernel of
-        two classes (0.2 GB for 10,000 images of 10 classes, 2.1 GB for 12,000 of 2 classes).
+        two classes (0.3 GB for 10,000 images of 10 classes, 2.1 GB for 12,000 of 2 classes).
         """
         _check_features(features, "training")
         labels = _check_labels(labels, len(features), "training")
