@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TextIO
 import click
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Console
     from rich.progress import Task
     from rich.table import Table
 
@@ -44,6 +44,8 @@ KEPT_SPACE = re.compile(r" (?=[=±<] )|(?<=[=±<]) |(?<=\d) (?=(?:%|°|s|min|h|[
 OPTION = re.compile(r"((?:^| )--?[\w-]+) (?!-)")
 # Stands for a space that is kept: rich breaks lines at every character that is a space, also at U+00A0.
 KEPT = "\ue000"
+# Columns between those of a table.
+GAP = 2
 # A word in a column of texts may be broken if it is longer than that.
 LONGEST_WORD = 28
 # Seconds after which a step is worth showing.
@@ -107,9 +109,10 @@ def print_text(text: str, *, style: str = "", indent: int = 0) -> None:
 def print_fields(fields: Iterable[tuple[str, Cell]], *, indent: int = 0) -> None:
     """Print labels and their texts on stdout in two columns; a text without a label belongs to the one before."""
     fields, width = list(fields), _width(sys.stdout)
-    column = indent + 2 + max(len(label) for label, _ in fields)
+    longest = max(len(label) for label, _ in fields)
+    column = indent + longest + 2 * bool(longest)
     for label, (text, style) in ((label, _split(cell)) for label, cell in fields):
-        first, *others = _wrap(text, max(width - column, LONGEST_WORD // 2) if width else 0)
+        first, *others = _wrap(text, max(width - column, 20) if width else 0)
         _print_line((f"{' ' * indent + label:<{column}}", style or "bold"), (first, style))
         for line in others:
             _print_line((" " * column + line, style))
@@ -117,23 +120,35 @@ def print_fields(fields: Iterable[tuple[str, Cell]], *, indent: int = 0) -> None
 
 def print_command(label: str, command: str) -> None:
     """Print a command on stdout, for copying in one piece."""
-    if label:
-        print_fields([(label, Command(command))])
-    else:
-        print_text(Command(command))
+    print_fields([(label, Command(command))])
 
 
-def print_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, title: str = "") -> None:
+def print_table(
+    headings: Sequence[str], rows: Sequence[Sequence[Cell]], *, title: str = "", last_below: bool = False
+) -> None:
     """Print a table on stdout: Markdown where it is piped, and a block for each row where the terminal is too narrow.
 
-    Columns in which all cells are numbers stand to the right.
+    Columns in which all cells are numbers stand to the right. With `last_below`, long texts of the last column stand
+    below their rows, of which the other cells are then words or numbers.
     """
     if not sys.stdout.isatty():
         click.echo(to_markdown(headings, rows, title))
         return
     if title:
         print_text(title, style="bold")
-    click.echo(_rendered(_fitting_table(headings, rows) or _blocks(headings, rows)), nl=False)
+    below = [_split(row[-1]) for row in rows] if last_below else []
+    if max((len(text) for text, _ in below), default=0) <= terminal_width() // 2:
+        below = []
+    table = _fitting_table(headings[:-1], [row[:-1] for row in rows]) if below else _fitting_table(headings, rows)
+    if table is None:
+        _print_blocks(headings, rows)
+        return
+    lines = _rendered(table).splitlines()
+    notes = [("", "")] * (len(lines) - len(below)) + below
+    for line, (text, style) in zip(lines, notes, strict=True):
+        click.echo(line)
+        if text:
+            print_text(f"    {text}", style=style or "weak", indent=4)
 
 
 def fits(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bool:
@@ -157,59 +172,51 @@ def to_markdown(headings: Sequence[str], rows: Sequence[Sequence[Cell]], title: 
 
 
 def _fitting_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table | None:
-    """Lay a table out, each cell in one line if it can be; None if no layout fits the terminal."""
+    """Lay a table out such that it fits the terminal, numbers in one line if they can be; None if it cannot."""
     from rich.measure import Measurement, measure_renderables
     from rich.table import Table
     from rich.text import Text
 
     console, numbers = _console(sys.stdout), _are_numbers(headings, rows)
     endless = console.options.update_width(10_000)
-    for is_narrow, is_broken in ((False, False), (True, False), (True, True)):
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading, number in zip(headings, numbers, strict=True):
-            title = heading if is_broken else heading.replace("\n", " ")
-            table.add_column(title, justify="right" if number else "left", overflow="fold")
-        for row in rows:
-            cells = zip(map(_split, row), numbers, strict=True)
-            table.add_row(*(Text(_kept(text, number, is_broken), style) for (text, style), number in cells))
-        if not is_narrow:
-            if Measurement.get(console, endless, table).maximum <= console.width:
-                return table
-            continue
-        for column in table.columns:
-            title_least = Measurement.get(console, endless, column.header).minimum
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, number in zip(headings, numbers, strict=True):
+        table.add_column(heading.replace("\n", " "), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        cells = zip(map(_split, row), numbers, strict=True)
+        table.add_row(*(Text(_kept(text, number), style) for (text, style), number in cells))
+    if Measurement.get(console, endless, table).maximum <= console.width:
+        return table
+    for in_one_line in (True, False):
+        for column, number in zip(table.columns, numbers, strict=True):
+            heading_least = Measurement.get(console, endless, column.header).minimum
             least, most = measure_renderables(console, endless, list(column.cells))
             # Numbers and names keep their width; texts share what is left.
-            column.width = max(most, title_least) if least == most else None
-            column.min_width = max(min(least, LONGEST_WORD), title_least)
-        if max(map(len, Text.from_ansi(_rendered(table)).plain.split("\n"))) <= console.width:
+            keeps_width = in_one_line if number else least == most <= LONGEST_WORD
+            column.width = max(most, heading_least) if keeps_width else None
+            column.min_width = max(least if number else min(least, LONGEST_WORD), heading_least)
+        least_width = sum(column.width or column.min_width or 0 for column in table.columns) + GAP * (len(headings) - 1)
+        # Where several texts share, rich does not heed what one of them needs.
+        if least_width <= console.width >= max(map(len, Text.from_ansi(_rendered(table)).plain.split("\n"))):
             return table
     return None
 
 
-def _blocks(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Group:
-    """Lay each row out as its first cell and, below it, a line for every other cell that has something."""
-    from rich.console import Group
-    from rich.padding import Padding
-    from rich.text import Text
-
-    lines: list[Text | Padding] = []
+def _print_blocks(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print each row as its first cell and, below it, a line for every other cell that has something."""
+    width = _width(sys.stdout)
     for row in rows:
-        (first, style), *others = ((_kept(text), style) for text, style in map(_split, row))
-        lines.append(Text(first, style or "bold"))
-        for heading, (text, style) in zip(headings[1:], others, strict=True):
-            if text:
-                label = heading.replace("\n", " ")
-                lines.append(Padding(Text.assemble(f"{label}: ", (text, style)), (0, 0, 0, 2)))
-    return Group(*lines)
+        for number, (heading, (text, style)) in enumerate(zip(headings, map(_split, row), strict=True)):
+            text = (f"  {heading}: {text}" if number else text).replace("\n", " ") if text else ""
+            for line in _wrap(text, width, 4 * bool(number), break_words=True) if text else ():
+                _print_line((line, style if number else style or "bold"))
 
 
-def _kept(text: str, is_number: bool = False, is_broken: bool = False) -> str:
+def _kept(text: str, is_number: bool) -> str:
     """Mark the spaces of a cell at which it is not broken."""
-    if not is_number and "\n" not in text:
-        return KEPT_SPACE.sub(KEPT, text)
-    text = text.replace(" ", KEPT)
-    return text if is_broken else text.replace("\n", KEPT)
+    if is_number or "\n" in text:
+        return text.replace(" ", KEPT).replace("\n", " ")
+    return KEPT_SPACE.sub(KEPT, text)
 
 
 def _are_numbers(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[bool]:
@@ -222,10 +229,10 @@ def _split(cell: Cell) -> tuple[str, str]:
     return (cell, "") if isinstance(cell, str) else cell
 
 
-def _wrap(text: str, width: int, indent: int = 0) -> list[str]:
+def _wrap(text: str, width: int, indent: int = 0, *, break_words: bool = False) -> list[str]:
     """Break a text between words, and indent what goes on, where there is a width.
 
-    A word that is longer than a line is left to the terminal, which copies it in one piece.
+    A word that is longer than a line is left to the terminal, which copies it in one piece, unless it may be broken.
     """
     if width <= 2 * indent:
         return text.split("\n")
@@ -234,7 +241,7 @@ def _wrap(text: str, width: int, indent: int = 0) -> list[str]:
         text = OPTION.sub(rf"\1{KEPT}", " ".join(shlex.quote(word).replace(" ", KEPT) for word in shlex.split(text)))
         width, indent, end = width - 2, indent + 2, " \\"
     wrapper = textwrap.TextWrapper(
-        width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+        width, subsequent_indent=" " * indent, break_long_words=break_words, break_on_hyphens=False
     )
     lines: list[str] = []
     for line in KEPT_SPACE.sub(KEPT, text).split("\n"):
@@ -262,7 +269,7 @@ def _rendered(renderable: Any) -> str:
     console = _console(sys.stdout)
     with console.capture() as captured:
         console.print(renderable, crop=False)
-    return captured.get().replace(KEPT, " ")
+    return re.sub(r" +((?:\x1b\[[\d;]*m)*)$", r"\1", captured.get().replace(KEPT, " "), flags=re.MULTILINE)
 
 
 def _print_line(*parts: tuple[str, str]) -> None:
@@ -321,16 +328,17 @@ class Display:
 
     def update(self, name: str, step: str, done: int, total: int, note: str = "") -> None:
         """Show how far a step of something is; a new step began when the one before was last heard of."""
-        now = time.monotonic()
-        task = self._tasks.get(name)
-        if task is None:
+        now, is_new = time.monotonic(), name not in self._tasks
+        if is_new:
             cut, head = len(name) - self._longest_name, self._longest_name // 4
             # Names begin with the experiment and end with what sets its runs apart.
             shown = f"{name[:head]}…{name[head + 1 + cut :]}" if cut > 0 else name
-            self._bars.add_task(shown, total=None, step=None, heard=now)
-            self._tasks[name] = task = self._bars.tasks[-1]
-        fields: dict[str, Any] = {"note": note, "count": _count(done, total), "heard": now}
-        if task.fields["step"] != step:
+            self._bars.add_task(shown, total=None, step=step, note="", count="", since=now, heard=now, first=0)
+            self._tasks[name] = self._bars.tasks[-1]
+        task = self._tasks[name]
+        count = f"{done}/{total}" if total <= MOST_COUNTED else f"{done / total:.0%}"
+        fields: dict[str, Any] = {"note": note, "heard": now, "count": count if total else ""}
+        if is_new or task.fields["step"] != step:
             # What is counted one by one is reported after each, and may go on from an earlier call.
             first = done - 1 if 0 < done <= total <= MOST_COUNTED else 0
             fields |= {"step": step, "since": task.fields["heard"], "first": first}
@@ -341,9 +349,6 @@ class Display:
         """Show one step; in a log it is a line at its end, if it was long and anything was done."""
         self.update(name, step, 0, 0)
         yield lambda done, total: self.update(name, step, done, total)
-        self._note_end(name, step)
-
-    def _note_end(self, name: str, step: str) -> None:
         task = self._tasks[name]
         seconds = time.monotonic() - task.fields["since"]
         if task.total and seconds >= DELAY and not self.on_terminal:
@@ -400,12 +405,6 @@ class JobsDisplay(Display):
         elif text:
             time_left = f", about {left}" if left and not self.on_terminal else ""
             say(f"[{self.done}/{self.total}] {name}: {text}{time_left}", quiet=self.quiet)
-
-
-def _count(done: int, total: int) -> str:
-    if not total:
-        return ""
-    return f"{done}/{total}" if total <= MOST_COUNTED else f"{done / total:.0%}"
 
 
 def _time_left(task: Task) -> str:

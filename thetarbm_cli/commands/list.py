@@ -68,7 +68,7 @@ def command(session: Session, models: tuple[str, ...], where: tuple[str, ...], s
         shared = _shared(output.runs) if sys.stdout.isatty() else {}
         rows = [_row(run, shared) for run in output.runs]
         rows += [[run, *"————", state_cell("running" if store.is_held(run) else "interrupted")] for run in begun]
-        print_table(["run", "seed", "error %", "γ train", "γ test", "settings"], rows)
+        print_table(["run", "seed", "error %", "γ train", "γ test", "settings"], rows, last_below=True)
         if shared:
             print_text(f"all that have a record: {_words(shared)}", style="weak")
         if any(run.differs.get("data.protocol") == "choice" for run in output.runs):
