@@ -269,9 +269,16 @@ class Results:
     recorded: Recorded
 
     def trainings(self, cell: Cell) -> list[Training]:
-        """Give the trainings of a cell on these images that are done, by seed, of each seed the newest first."""
+        """Give the trainings of a cell on these images that are done, by seed.
+
+        Of each seed, those with the most of the cell's measurements come first, then the newest: a cell's numbers are of
+        one training as far as they can be.
+        """
         found = self.recorded.by_cell.get(cell.train_spec().cell_key, [])
-        return [each for each in found if each.state == "done" and self._belongs(cell, each)]
+        done = [each for each in found if each.state == "done" and self._belongs(cell, each)]
+        if len({each.spec.seed for each in done}) == len(done):
+            return done
+        return sorted(done, key=lambda each: (each.spec.seed, len(each.lacking(cell.measure_specs))))
 
     def _belongs(self, cell: Cell, training: Training) -> bool:
         if not self.source.sha256 or cell.compares_data:

@@ -340,6 +340,8 @@ def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSe
         raise InputError(f"features of model {train.model} are no probabilities of states: leave features=states out")
     if settings.aligned is not None and not facts.aligns_optionally:
         raise InputError(f"model {train.model} has no alignment to leave out: leave aligned out")
+    if settings.part == "valid" and train.data.learn_from == "train+valid":
+        raise InputError("data.part=valid is of images that it learned from: leave data.learn_from=train+valid out")
     alignments: tuple[bool | None, ...] = (None,)
     if facts.aligns_optionally:
         alignments = (True, False) if settings.aligned is None else (settings.aligned,)
