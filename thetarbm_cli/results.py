@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name
+from thetarbm_cli.measures import DEFAULT, GAMMA_TEST, GAMMA_TRAIN, MEASURES, NOT_ALIGNED, column_name
 from thetarbm_cli.specs import ALGORITHM, OWN_IMAGES, MeasureSpec
 from thetarbm_cli.store import Measurement, Store, Training
 from thetarbm_cli.suite import Cell, Suite
@@ -271,8 +271,8 @@ class Results:
     def trainings(self, cell: Cell) -> list[Training]:
         """Give the trainings of a cell on these images that are done, by seed.
 
-        Of each seed, those with the most of the cell's measurements come first, then the newest: a cell's numbers are of
-        one training as far as they can be.
+        Of each seed, those with the most of the cell's measurements come first, then the newest: all numbers of a cell
+        are of one training as far as they can be.
         """
         found = self.recorded.by_cell.get(cell.train_spec().cell_key, [])
         done = [each for each in found if each.state == "done" and self._belongs(cell, each)]
@@ -316,7 +316,9 @@ class Results:
         if not asked:
             own = (each.value for each in numbers_of(training) if each.measure == measure and each.measurement is None)
             return next(own, None)
-        name = measure.replace("gamma_", "gamma_ratio_") if cell.gamma == "ratio" and asked == "gamma" else measure
+        name = measure
+        if cell.gamma == "ratio" and measure in (GAMMA_TRAIN, GAMMA_TEST):
+            name = measure.replace("gamma_", "gamma_ratio_")
         specs = [spec for spec in cell.measure_specs if spec.measure == asked]
         # A universe of the O-RBM has one of its two evaluations, whichever is asked for.
         if len({spec.aligned for spec in specs}) > 1:
@@ -330,7 +332,7 @@ class Results:
         return None
 
     def in_table(self, table: str) -> list[Cell]:
-        """Give the cells of a table, in the order of the suite; among others, those on request only if they were run."""
+        """Give the cells of a table, in the order of the suite; among others, those on request only if they are run."""
         cells = [cell for cell in self.cells if table in cell.tables]
         if all(cell.on_request for cell in cells):
             return cells

@@ -104,7 +104,7 @@ class TrainSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _complete_parameters(cls, given: Any) -> Any:
-        """Complete an older record by what was done before a parameter existed; a plug-in's code is another one then."""
+        """Complete an older record by what was done before a parameter existed; a plug-in's code is another one."""
         if isinstance(given, dict) and given.get("model") in MODELS.own and isinstance(given.get("parameters"), dict):
             return {**given, "parameters": parameters.completed(given["model"], given["parameters"])}
         return given

@@ -328,7 +328,7 @@ class Cell:
     on_request: bool
     gamma: str = "mean"
 
-    def with_options(self, options: Iterable[Option], kept: Mapping[str, Any] = {}) -> Cell:  # noqa: B006  not changed
+    def with_options(self, options: Iterable[Option], kept: Mapping[str, Any] = {}) -> Cell:
         """Give the cell with the settings of options, but for values that are kept."""
         given, gamma = dict(self.given), self.gamma
         perturbed = any(name in given for name in ("perturbation.n", "perturbation.p"))
