@@ -74,7 +74,9 @@ def executor_options(function: Any) -> Any:
             is_flag=True,
             help="Dask: workers hand records back even if they see the results folder.",
         ),
-        click.option("--scheduler", metavar="ADDRESS", help="Dask: the scheduler's address [default: a local cluster]."),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="Dask: the scheduler's address [default: a local cluster]."
+        ),
         click.option(
             "--executor",
             type=click.Choice(["local", "dask"]),
@@ -222,7 +224,9 @@ def _make(
         sets = {(job.spec.data.dataset, job.source or job.spec.data.source, job.spec.data.seed) for job in due}
         for dataset, source, seed in sorted(sets):
             with display.step("preparing", f"{dataset} {source}") as progress:
-                load_data(store, dataset, source, seed, report=lambda step, done, total, tell=progress: tell(done, total))
+                load_data(
+                    store, dataset, source, seed, report=lambda step, done, total, tell=progress: tell(done, total)
+                )
         known = {job: replace(job, run=_id(store, job)) for job in due}
 
         def poll(running: Sequence[Job]) -> None:
