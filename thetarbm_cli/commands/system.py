@@ -146,7 +146,7 @@ def verify(session: Session, rotations: int, size: int) -> int:
     measured deviation is shown. Exit code 1 if an exact claim fails.
     """
     from thetarbm_cli.data.sources.mnist import sample_digits
-    from thetarbm_cli.measures.theory import TOLERANCES, Verification, check_all
+    from thetarbm_cli.measures import theory
     from thetarbm_cli.parameters import ROTATION_KINDS
 
     checks: list[Check] = []
@@ -154,10 +154,10 @@ def verify(session: Session, rotations: int, size: int) -> int:
 
         def note(check: Check) -> None:
             checks.append(check)
-            progress(len(checks), len(KINDS) * len(TOLERANCES))
+            progress(len(checks), len(ROTATION_KINDS) * len(theory.TOLERANCES))
 
-        verify(sample_digits(1000, size), rotations=rotations, on_check=note)
-    output = Verify(passed=all(check.passed for check in checks), checks=checks)
+        theory.verify(sample_digits(1000, size), rotations=rotations, on_check=note)
+    output = theory.Verified(passed=all(check.passed for check in checks), checks=checks)
     if not session.print_json(output):
         rows = [(check.rotation, check.name, f"{check.value:.3g}", state_cell(_verdict(check))) for check in checks]
         print_table(("rotation", "check", "deviation", "verdict"), rows)
