@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import Any
@@ -325,7 +326,7 @@ def test_files_that_are_no_suite(content: bytes, words: str, tmp_path: Path) -> 
 def test_a_path_that_is_no_file_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="it is not a file"):
         load_suite(tmp_path)
-    with pytest.raises(InputError, match="cannot read the suite .*No such file"):
+    with pytest.raises(InputError, match=r"cannot read the suite .*No such file"):
         load_suite(tmp_path / "none.yaml")
 
 
@@ -377,10 +378,8 @@ def test_bytes_are_read_or_refused(data: st.DataObject, tmp_path: Path) -> None:
         content = content[:start] + data.draw(st.sampled_from(WORDS) | st.binary(max_size=4)) + content[end:]
     path = tmp_path / "suite.yaml"
     path.write_bytes(content)
-    try:
+    with contextlib.suppress(InputError):
         load_suite(path)
-    except InputError as error:
-        assert str(error)
     suite_names(path)
 
 
@@ -401,8 +400,6 @@ def test_values_are_taken_or_refused(data: st.DataObject, tmp_path: Path) -> Non
             parent[key] = data.draw(TREES)
     path = tmp_path / "suite.yaml"
     path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
-    try:
+    with contextlib.suppress(InputError):
         load_suite(path)
-    except InputError as error:
-        assert str(error)
     suite_names(path)
