@@ -57,6 +57,7 @@ def shown(show: Callable[[], None], width: int) -> str:
 
 # A table that is exactly as wide as the terminal.
 @example((["=", "=", "="], [["===a", "0.0000 ± 0.0001\n(0.9000)", "100.0000 ± 0.0001\n(0.9000)"]]), 40, False)
+@example((["run", "settings"], [["a", "b" * 60]]), 40, True)
 @given(tables(), st.sampled_from([40, 80, 200]), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_a_table_is_never_wider_than_the_terminal_and_loses_nothing(

@@ -128,27 +128,28 @@ def print_table(
 ) -> None:
     """Print a table on stdout: Markdown where it is piped, and a block for each row where the terminal is too narrow.
 
-    Columns in which all cells are numbers stand to the right. With `last_below`, long texts of the last column stand
-    below their rows, of which the other cells are then words or numbers.
+    Columns in which all cells are numbers stand to the right. With `last_below`, texts of the last column stand below
+    their rows if one is long and the other cells need one line each.
     """
     if not sys.stdout.isatty():
         click.echo(to_markdown(headings, rows, title))
         return
     if title:
         print_text(title, style="bold")
-    below = [_split(row[-1]) for row in rows] if last_below else []
-    if max((len(text) for text, _ in below), default=0) <= terminal_width() // 2:
-        below = []
-    table = _fitting_table(headings[:-1], [row[:-1] for row in rows]) if below else _fitting_table(headings, rows)
-    if table is None:
+    if last_below and any(len(_split(row[-1])[0]) > terminal_width() // 2 for row in rows):
+        table = _fitting_table(headings[:-1], [row[:-1] for row in rows])
+        heading, *lines = _rendered(table).splitlines() if table and table.columns else [""]
+        if len(lines) == len(rows):
+            click.echo(heading)
+            for line, (text, style) in zip(lines, (_split(row[-1]) for row in rows), strict=True):
+                click.echo(line)
+                if text:
+                    _print_broken(f"    {text}", style or "weak", 4)
+            return
+    if table := _fitting_table(headings, rows):
+        click.echo(_rendered(table), nl=False)
+    else:
         _print_blocks(headings, rows)
-        return
-    lines = _rendered(table).splitlines()
-    notes = [("", "")] * (len(lines) - len(below)) + below
-    for line, (text, style) in zip(lines, notes, strict=True):
-        click.echo(line)
-        if text:
-            print_text(f"    {text}", style=style or "weak", indent=4)
 
 
 def fits(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> bool:
@@ -204,12 +205,18 @@ def _fitting_table(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> T
 
 def _print_blocks(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Print each row as its first cell and, below it, a line for every other cell that has something."""
-    width = _width(sys.stdout)
     for row in rows:
-        for number, (heading, (text, style)) in enumerate(zip(headings, map(_split, row), strict=True)):
-            text = (f"  {heading}: {text}" if number else text).replace("\n", " ") if text else ""
-            for line in _wrap(text, width, 4 * bool(number), break_words=True) if text else ():
-                _print_line((line, style if number else style or "bold"))
+        (first, style), *others = map(_split, row)
+        _print_broken(first, style or "bold", 0)
+        for heading, (text, style) in zip(headings[1:], others, strict=True):
+            if text:
+                _print_broken(f"  {heading}: {text}", style, 4)
+
+
+def _print_broken(text: str, style: str, indent: int) -> None:
+    """Print a text of a table in lines of which none is wider than the terminal."""
+    for line in _wrap(text.replace("\n", " "), _width(sys.stdout), indent, break_words=True):
+        _print_line((line, style))
 
 
 def _kept(text: str, is_number: bool) -> str:
