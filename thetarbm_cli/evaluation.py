@@ -1,4 +1,4 @@
-"""Measure a training: what it lacks of what is asked for is measured, and each number is kept as soon as it is there."""
+"""Measure a training: what it lacks of what is asked for, each number kept as soon as it is there."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Job:
     run: str | None
     state: State
     reason: str
-    made_for: MadeFor = MadeFor()
+    made_for: MadeFor = MadeFor()  # noqa: RUF009  never changed
     source: str | None = None
     forced: bool = False
 
@@ -473,7 +473,7 @@ def _executor(
 ) -> Iterator[tuple[Callable[[], Any], Callable[[], int], Elsewhere | None]]:
     """Open what runs jobs: functions that give an executor and its number of places, and what workers are told."""
     if not dask:
-        from joblib.externals.loky import get_reusable_executor
+        from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
 
         yield lambda: get_reusable_executor(max_workers=n_jobs, timeout=60), lambda: n_jobs, None
         return

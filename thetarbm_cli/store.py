@@ -33,7 +33,7 @@ from thetarbm_cli.errors import InputError, StorageError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
 
-FORMAT = 2
+FORMAT: Literal[2] = 2
 RECORD, MEASURES, WEIGHTS, CHECKPOINT = "run.json", "measures.jsonl", "weights.npz", "checkpoint.npz"
 PACKS = "*.jsonl.xz"
 # What unpacks to more is not one of our files.
