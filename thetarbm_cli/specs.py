@@ -104,7 +104,7 @@ class TrainSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _complete_parameters(cls, given: Any) -> Any:
-        """Complete an older record by what was done before a parameter existed; a plug-in's code is another one then."""
+        """Complete an older record by what was done before a parameter existed; a plug-in's code is another one."""
         if isinstance(given, dict) and given.get("model") in MODELS.own and isinstance(given.get("parameters"), dict):
             return {**given, "parameters": parameters.completed(given["model"], given["parameters"])}
         return given
@@ -249,7 +249,8 @@ SEES: dict[str, tuple[str, ...]] = {
 KEPT_IMAGES = 1000
 
 
-def train_settings() -> dict[str, str]:
+@cache
+def train_settings() -> Mapping[str, str]:
     """Give the settings of a training that are none of its model, each with what it means."""
     return {
         f"{section}.{name}": field.description or ""
@@ -258,7 +259,8 @@ def train_settings() -> dict[str, str]:
     }
 
 
-def measure_settings() -> dict[str, str]:
+@cache
+def measure_settings() -> Mapping[str, str]:
     """Give the settings of a measurement, each with what it means."""
     described = {}
     for path, name in MEASURE_NAMES.items():
@@ -355,6 +357,8 @@ def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSe
         raise InputError(f"features of model {train.model} are no probabilities of states: leave features=states out")
     if settings.aligned is not None and not facts.aligns_optionally:
         raise InputError(f"model {train.model} has no alignment to leave out: leave aligned out")
+    if settings.part == "valid" and train.data.learn_from == "train+valid":
+        raise InputError("data.part=valid is of images that it learned from: leave data.learn_from=train+valid out")
     alignments: tuple[bool | None, ...] = (None,)
     if facts.aligns_optionally:
         alignments = (True, False) if settings.aligned is None else (settings.aligned,)
