@@ -49,7 +49,7 @@ def draw_table_1(context: FigureContext) -> Drawing:
         )
         for each in context.evaluations(cells)
     }
-    held = [number for value in values.values() for number in (value.mean, value.published) if number is not None]
+    held = [number for value in values.values() for number in (*value.values, value.published) if number is not None]
     if not targets or not any(value.values for value in values.values()):
         raise context.nothing_measured([cell for cell in cells if targets], "errors over sparsity targets in Table 1")
     controls = {value.cell.label: value.mean for (*_, target), value in values.items() if target is None}
@@ -179,7 +179,7 @@ def draw_gamma_units(context: FigureContext) -> Drawing:
 def draw_gamma_offset(context: FigureContext) -> Drawing:
     """Draw γ on the training images over the offset Δ of the rotations; after a step of S it starts again."""
     every = context.evaluations(cell for cell in context.results.cells if cell.offsets)
-    curves = [(each, curve) for each in every if len(curve := _over_offsets(context, each)) > 1]
+    curves = [(each, curve) for each in every if (curve := _over_offsets(context, each))]
     if not curves:
         raise context.nothing_measured([each.cell for each in every], "γ for several offsets Δ")
     parts = _without_gap(np.concatenate([list(curve.values()) for _, curve in curves]))[::-1]
@@ -202,14 +202,16 @@ def draw_gamma_offset(context: FigureContext) -> Drawing:
 
 
 def _over_offsets(context: FigureContext, evaluation: Evaluation) -> dict[float, float]:
-    """Give the mean γ over the seeds at each offset, ascending; one of 0 stands again a step of the rotations later."""
-    found: dict[float, list[float]] = {}
+    """Give the mean γ at each offset, ascending, of runs that have several; 0° comes again after a step of rotations."""
+    runs: dict[str, dict[float, float]] = {}
     for each in context.measurements(evaluation, "gamma", "train"):
         if each.spec.offset is not None and (gamma := each.values.get(GAMMA_TRAIN)) is not None:
-            found.setdefault(each.spec.offset, []).append(gamma)
-    if 0.0 in found:
-        found[360 / evaluation.cell.train_spec().parameters.get("rotations", ROTATIONS)] = found[0.0]
-    return {offset: fmean(found[offset]) for offset in sorted(found)}
+            runs.setdefault(each.run, {})[each.spec.offset] = gamma
+    several = [run for run in runs.values() if len(run) > 1]
+    offsets = sorted({offset for run in several for offset in run})
+    found = {offset: fmean(run[offset] for run in several if offset in run) for offset in offsets}
+    step = 360 / evaluation.cell.train_spec().parameters.get("rotations", ROTATIONS)
+    return {**found, step: found[0.0]} if 0.0 in found else found
 
 
 def _unseen(every: Sequence[Evaluation], shown: Sequence[Evaluation]) -> tuple[Cell, ...]:
