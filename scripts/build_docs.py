@@ -16,7 +16,6 @@ from cli_reference import reference
 from evidence import Evidence
 
 from thetarbm_cli import storage
-from thetarbm_cli.commands.terminal import to_markdown as to_grid
 from thetarbm_cli.experiments.execution.theory import load_theory
 from thetarbm_cli.experiments.multiverse import Readings
 from thetarbm_cli.experiments.runs.record import RunRecord
@@ -38,6 +37,7 @@ from thetarbm_cli.reporting.multiverse import summary as about_universes
 from thetarbm_cli.reporting.multiverse import tables as universe_tables
 from thetarbm_cli.reporting.render import outdated, to_markdown, verdicts_table
 from thetarbm_cli.reporting.tables import assemble
+from thetarbm_cli.ui import to_markdown as to_grid
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"

@@ -19,9 +19,9 @@ from click.shell_completion import CompletionItem
 
 from thetarbm_cli import __version__, followup
 from thetarbm_cli.commands.options import UserPath
-from thetarbm_cli.commands.progress import print_message
 from thetarbm_cli.commands.session import Session
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError, did_you_mean
+from thetarbm_cli.ui import say
 
 logger = logging.getLogger("thetarbm")
 
@@ -196,7 +196,7 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         message = record.getMessage()
-        print_message(f"warning: {message}" if record.levelno >= logging.WARNING else message)
+        say(f"warning: {message}" if record.levelno >= logging.WARNING else message)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -223,13 +223,13 @@ def _invoke(arguments: list[str]) -> int:
             args=arguments, prog_name="thetarbm", complete_var=COMPLETION_VARIABLE, standalone_mode=False
         )
     except CommandError as error:
-        print_message(f"error: {error}")
+        say(f"error: {error}")
         return error.exit_code
     except click.ClickException as error:
-        print_message(f"error: {_usage(error)}")
+        say(f"error: {_usage(error)}")
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        print_message("interrupted; the same command goes on from here")
+        say("interrupted; the same command goes on from here")
         return EXIT_INTERRUPTED
     return result if isinstance(result, int) else 0
 

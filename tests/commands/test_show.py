@@ -30,11 +30,12 @@ def section(text: str, label: str) -> list[str]:
     """Lines of one part of the sheet."""
     lines: list[str] = []
     inside = False
+    column = text.index(text.split(maxsplit=2)[1])
     for line in text.splitlines():
-        if line[:12].strip():
-            inside = line[:12].strip() == label
+        if line[:column].strip():
+            inside = line[:column].strip() == label
         if inside:
-            lines.append(line[12:])
+            lines.append(line[column:])
     return lines
 
 
@@ -115,7 +116,7 @@ def test_failed_and_stale_runs_say_why_and_what_to_do(thetarbm: Command, results
     (failed,) = (run for run in RunStore(results).identifiers() if record_of(results, run)["state"] == "failed")
     outcome = thetarbm("show", failed)
     assert outcome.code == 0
-    assert outcome.out.startswith(f"run         {failed} (failed)\n")
+    assert outcome.out.splitlines()[0].split() == ["run", failed, "(failed)"]
     assert "diverged" in " ".join(section(outcome.out, "failed"))
     # A terminal gets nothing to obey.
     foreign = {"version": "\x1b[2J", "libraries": {"numpy\r": "1\n2"}}

@@ -9,8 +9,8 @@ import click
 
 from thetarbm_cli.commands.options import json_option, suite_option
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.ui import print_text
 
 
 @click.command("clean")

@@ -9,8 +9,8 @@ import click
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_table
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.ui import print_table
 
 
 @click.command("compare")

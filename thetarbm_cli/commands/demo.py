@@ -16,9 +16,9 @@ from thetarbm_cli.commands.report import write_page
 from thetarbm_cli.commands.run import make_all
 from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.tables import print_paper_table
-from thetarbm_cli.commands.terminal import Cell, print_table, print_text
 from thetarbm_cli.followup import call_options, command_line, repeating
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES, variants_of
+from thetarbm_cli.ui import Cell, print_table, print_text
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunContext
@@ -106,10 +106,10 @@ def _print_beside(quick: Numbers, full: Numbers) -> None:
                 row += [each.text(numbers.value(shown, each.name, variant).mean) for each in measures]
             row += [each.text(recorded.published.get(each.name)) for each in measures]
             rows.append(row)
-    print_text(f"The four models at sparsity {SPARSITY}: made now, at full size, in the paper", "bold", "\n")
+    print_text(f"\nThe four models at sparsity {SPARSITY}: made now, at full size, in the paper", style="bold")
     sources = [f"{each.source.dataset} {each.source.name}" for each in (quick, full)]
     recorded_on = f"on {sources[1]}, as recorded" if full.records else "no runs yet"
-    print_text(f"now: on {sources[0]} at a quick size; full: {recorded_on}; γ is that of test images", "weak")
+    print_text(f"now: on {sources[0]} at a quick size; full: {recorded_on}; γ is that of test images", style="weak")
     headings = [f"{when}\n{what}" for when in ("now:", "full:", "paper:") for what in ("error %", "γ test")]
     print_table(["", *headings], rows)
 

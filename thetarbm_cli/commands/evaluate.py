@@ -10,11 +10,10 @@ import click
 
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option
-from thetarbm_cli.commands.progress import Display
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 from thetarbm_cli.outcomes import GAMMA_TEST, MEASURES, MISSING, split_column
+from thetarbm_cli.ui import JobsDisplay, print_text
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord
@@ -67,10 +66,8 @@ def command(
     as_recorded = every and not (force or grid_search or invariance) and offset == DEFAULT_OFFSET
     more = ("invariance",) if invariance else ()
     output = Evaluate(runs=[])
-    with Display(session.quiet) as display:
-        if len(chosen) > 1:
-            display.line("runs")
-        for number, each in enumerate(chosen):
+    with JobsDisplay(len(chosen), session.quiet) as display:
+        for each in chosen:
             try:
                 record, cached = evaluate_run(
                     context,
@@ -88,9 +85,7 @@ def command(
                 if not every or isinstance(error, StorageError):
                     raise
                 logger.warning("%s", error)
-            display.lines.pop(each.run, None)
-            if len(chosen) > 1:
-                display.line("runs").update("", number + 1, len(chosen))
+            display.finished(each.run)
     if not session.print_json(output):
         for measured in output.runs:
             _show(measured)

@@ -9,7 +9,7 @@ import click
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import UserPath
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_text
+from thetarbm_cli.ui import print_text
 
 
 @click.command("features")

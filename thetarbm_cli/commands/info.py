@@ -12,13 +12,11 @@ import click
 from thetarbm_cli import __version__
 from thetarbm_cli.commands.options import json_option
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_text
+from thetarbm_cli.ui import print_fields
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Info, PreparedFile
 
-# Columns of the labels.
-INDENT = 10
 # CuPy has another name for every CUDA version; whichever is installed is meant.
 DISTRIBUTIONS = {
     "numpy": ("numpy",),
@@ -52,7 +50,7 @@ def command(session: Session) -> None:
         },
     )
     if not session.print_json(output):
-        print_text(_as_text(output), indent=INDENT)
+        print_fields(_as_fields(output))
 
 
 def _blas_pools() -> list[dict[str, Any]]:
@@ -75,8 +73,8 @@ def _version(distributions: tuple[str, ...]) -> str | None:
     return None
 
 
-def _as_text(info: Info) -> str:
-    """Lay it out for people: a label, then its lines."""
+def _as_fields(info: Info) -> list[tuple[str, str]]:
+    """Lay it out for people: labels and their lines."""
     versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in info.versions.items())
     lines = {
         "thetarbm": [info.version],
@@ -89,11 +87,7 @@ def _as_text(info: Info) -> str:
         "prepared": [_file_as_text(file) for file in info.prepared]
         or ["nothing yet; the first command that needs data makes it"],
     }
-    return "\n".join(
-        f"{'' if number else label:<{INDENT}}{line}"
-        for label, group in lines.items()
-        for number, line in enumerate(group)
-    )
+    return [("" if number else label, line) for label, group in lines.items() for number, line in enumerate(group)]
 
 
 def _pool_as_text(pool: dict[str, Any]) -> str:

@@ -12,9 +12,9 @@ import click
 from thetarbm_cli.commands.completion import complete_settings
 from thetarbm_cli.commands.options import RegistryChoice, json_option
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import Cell, print_table, print_text, state_cell
 from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES
 from thetarbm_cli.registry import MODELS
+from thetarbm_cli.ui import Cell, print_table, print_text, state_cell
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord
@@ -70,7 +70,7 @@ def command(session: Session, models: tuple[str, ...], where: tuple[str, ...], s
         rows += [[run, *"————", state_cell("running" if store.is_held(run) else "interrupted")] for run in begun]
         print_table(["run", "seed", "error %", "γ train", "γ test", "settings"], rows, last_below=True)
         if shared:
-            print_text(f"all that have a record: {_words(shared)}", "weak")
+            print_text(f"all that have a record: {_words(shared)}", style="weak")
         if any(run.differs.get("data.protocol") == "choice" for run in output.runs):
             session.say("with data.protocol=choice, error and γ test are those of the validation images")
         session.say(f"{len(rows)} run{'' if len(rows) == 1 else 's'}")

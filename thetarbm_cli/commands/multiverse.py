@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from thetarbm_cli.commands.options import jobs_option, json_option, suite_option
-from thetarbm_cli.commands.progress import RunsDisplay
-from thetarbm_cli.commands.run import executor_options, make_executor
+from thetarbm_cli.commands.run import executor_options, make_executor, show_outcome, show_step
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import Cell as TableCell
-from thetarbm_cli.commands.terminal import print_command, print_table, print_text, state_cell
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING
 from thetarbm_cli.followup import command_line
+from thetarbm_cli.ui import Cell as TableCell
+from thetarbm_cli.ui import JobsDisplay, print_command, print_table, print_text, state_cell
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.multiverse import Readings, Universe
@@ -115,13 +114,13 @@ def _make_runs(
     measured: dict[str, str] = {}
     lost = done = 0
     try:
-        with RunsDisplay(session.quiet, due, jobs) as display:
+        with JobsDisplay(len(due), session.quiet) as display:
             for stage in stages:
                 names = {cell.name for cell in stage}
                 runs = [run for run in due if run.cells[0] in names]
-                for run, outcome in executor(context, runs, True, display.working):
+                for run, outcome in executor(context, runs, True, show_step(display)):
                     done += 1
-                    display.finished(run, outcome)
+                    show_outcome(display, run, outcome)
                     training = waiting.pop(run)
                     if outcome.run is not None:
                         measured[outcome.run] = training
@@ -157,7 +156,7 @@ def _print_analysis(session: Session, suite: Suite, readings: Readings, profile:
         rows = map(_claim_cells, table.rows) if table.name == "claims" else table.rows
         print_table(table.headings, list(rows), title=table.title)
         if table.note:
-            print_text(table.note, before="\n")
+            print_text(f"\n{table.note}")
     return 0
 
 
@@ -177,5 +176,5 @@ def _print_universe(readings: Readings, universe: Universe) -> int:
         print_text(f"{name}: {option}{mark}\n    {readings.choices[name].options[option].why}", indent=4)
     click.echo("")
     for cell in readings.cells(universe):
-        print_command(train_command(cell.settings()))
+        print_command("", train_command(cell.settings()))
     return 0

@@ -19,9 +19,9 @@ from thetarbm_cli.commands.options import (
 from thetarbm_cli.commands.run import make_all
 from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.commands.tables import print_paper_table
-from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.outcomes import ERROR
+from thetarbm_cli.ui import print_text
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.record import RunRecord

@@ -9,8 +9,8 @@ import click
 
 from thetarbm_cli.commands.options import UserPath, images_option, json_option
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.registry import DATASETS, source_names
+from thetarbm_cli.ui import print_fields, print_text
 
 if TYPE_CHECKING:
     from thetarbm_cli.data.prepared import Prepared, PreparedData
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 SHIPPED = [entry.name for entry in DATASETS if entry.shipped]
 # More classes than these are summed up in a line of their own.
 MOST_CLASSES_SHOWN = 12
-# Columns of the labels before what is told of a data set.
-INDENT = 15
 
 
 @click.command()
@@ -74,7 +72,8 @@ def command(
         found.append(_describe(session, prepared))
     if not session.print_json(PreparedSets(datasets=found) if dataset == "all" else found[0]):
         for data in found:
-            print_text(_as_text(data), indent=INDENT)
+            print_text(f"{data.dataset} ({data.source}, seed {data.seed}){', cached' if data.cached else ''}")
+            print_fields(_as_fields(data), indent=2)
 
 
 def _describe(session: Session, prepared: Prepared) -> PreparedData:
@@ -101,21 +100,19 @@ def _describe(session: Session, prepared: Prepared) -> PreparedData:
     )
 
 
-def _as_text(data: PreparedData) -> str:
+def _as_fields(data: PreparedData) -> list[tuple[str, str]]:
     """Lay a data set out for people."""
     step = 360 / len(data.orientations)
-    lines = [f"{data.dataset} ({data.source}, seed {data.seed}){', cached' if data.cached else ''}"]
-    lines += [f"  {part:<13}{count:>6} images  {_classes_as_text(data.classes[part])}" for part, count in data.splits]
     shares = "  ".join(f"{index * step:g}° {share:.1%}" for index, share in enumerate(data.orientations))
-    lines += [f"  archive      {data.archive}"] if data.archive else []
-    lines += [
-        f"  pixels       mean {data.pixel_mean:.4f}, std {data.pixel_std:.4f}",
-        f"  orientations {shares}",
-        f"  sha256       {data.sha256}",
-        f"  file         {data.path}",
-        f"  preview      {data.preview}",
+    return [
+        *((part, f"{count:>6} images  {_classes_as_text(data.classes[part])}") for part, count in data.splits),
+        *([("archive", data.archive)] if data.archive else []),
+        ("pixels", f"mean {data.pixel_mean:.4f}, std {data.pixel_std:.4f}"),
+        ("orientations", shares),
+        ("sha256", data.sha256),
+        ("file", data.path),
+        ("preview", data.preview),
     ]
-    return "\n".join(lines)
 
 
 def _classes_as_text(classes: dict[str, int]) -> str:

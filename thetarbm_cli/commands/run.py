@@ -17,13 +17,12 @@ from thetarbm_cli.commands.options import (
     source_option,
     suite_option,
 )
-from thetarbm_cli.commands.progress import RunsDisplay
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError, ThetaRBMError
+from thetarbm_cli.ui import JobsDisplay, duration, print_text, say
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.execution.job import Executor, Outcome
+    from thetarbm_cli.experiments.execution.job import Executor, Outcome, RunReport
     from thetarbm_cli.experiments.execution.plan import PlannedRun
     from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.outputs import Run, SuiteRun
@@ -122,10 +121,10 @@ def command(
     session.say(f"{len(due)} run{'' if len(due) == 1 else 's'} to make" if due else "nothing to run")
     checked = do_theory(session.results, theory, lambda why: session.say(f"theory: {why}"))
     finished = {}
-    with RunsDisplay(session.quiet, due, where["jobs"]) as display:
-        for run, outcome in executor(context, due, keep_going, display.working):
+    with JobsDisplay(len(due), session.quiet) as display:
+        for run, outcome in executor(context, due, keep_going, show_step(display)):
             finished[run] = outcome
-            display.finished(run, outcome)
+            show_outcome(display, run, outcome)
     runs = ([checked] if checked else []) + final_states(plan, finished, retry_failed)
     return _print_end(session, _output(runs, time.perf_counter() - started))
 
@@ -135,13 +134,32 @@ def make_all(session: Session, context: RunContext, runs: list[PlannedRun], jobs
     from thetarbm_cli.experiments.execution.local import LocalExecutor
 
     outcomes = {}
-    with RunsDisplay(session.quiet, runs, jobs) as display:
-        for run, outcome in LocalExecutor(jobs)(context, runs, keep_going=False, on_report=display.working):
+    with JobsDisplay(len(runs), session.quiet) as display:
+        for run, outcome in LocalExecutor(jobs)(context, runs, keep_going=False, on_report=show_step(display)):
             if outcome.state == "failed":
                 raise ThetaRBMError(f"{run.cells[0]}: {outcome.error}")
             outcomes[run] = outcome
-            display.finished(run, outcome)
+            show_outcome(display, run, outcome)
     return outcomes
+
+
+def show_step(display: JobsDisplay) -> RunReport:
+    """Give what shows how far each run is."""
+    return lambda run, step, done, total: display.update(run.name, step, done, total)
+
+
+def show_outcome(display: JobsDisplay, run: PlannedRun, outcome: Outcome) -> None:
+    """Show how a run ended, with the traceback of one that failed if that is asked for."""
+    if outcome.state == "failed":
+        debug = click.get_current_context().find_root().params["debug"]
+        hint = "; --debug with --retry-failed shows the traceback" if outcome.traceback and not debug else ""
+        display.finished(run.name, f"{outcome.error}{hint}", failed=True)
+        if outcome.traceback and debug:
+            say(outcome.traceback.rstrip())
+        return
+    error = "no labels" if outcome.test_error_percent is None else f"{outcome.test_error_percent:.2f} %"
+    gamma = "" if outcome.gamma_test is None else f", γ {outcome.gamma_test:.4f}"
+    display.finished(run.name, f"{error}{gamma}, {duration(outcome.seconds)}")
 
 
 def make_executor(jobs: int, executor: str, scheduler: str | None, no_shared_folder: bool) -> Executor:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from thetarbm_cli.commands.progress import Display, Progress, print_message
+from thetarbm_cli import ui
 
 if TYPE_CHECKING:
     from thetarbm_cli.backend import Backend
@@ -64,24 +62,17 @@ class Session:
 
     def say(self, message: str) -> None:
         """Print a message for people on stderr."""
-        if not self.quiet:
-            print_message(message)
+        ui.say(message, quiet=self.quiet)
 
     def print_json(self, output: Output) -> bool:
-        """Print the output of a command on stdout if it is asked for as JSON; say whether it is.
-
-        Optional fields that nobody set are left out.
-        """
+        """Print the output of a command on stdout if it is asked for as JSON; say whether it is."""
         if self.as_json:
-            content = output.model_dump(mode="json", exclude_unset=True)
-            click.echo(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+            ui.print_json(output)
         return self.as_json
 
-    @contextmanager
-    def progress(self, label: str) -> Iterator[Progress]:
-        """Show progress of one long step: a bar on a terminal, a line at its end in a log; nothing if none is made."""
-        with Display(self.quiet) as display, display.step(label) as progress:
-            yield progress
+    def progress(self, label: str) -> AbstractContextManager[ui.Progress]:
+        """Show one long step."""
+        return ui.progress(label, quiet=self.quiet)
 
 
 pass_session = click.make_pass_decorator(Session)

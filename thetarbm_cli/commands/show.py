@@ -12,7 +12,7 @@ import click
 from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.commands.options import json_option, suite_option
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import console
+from thetarbm_cli.ui import print_fields, terminal_width
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Show, UnfinishedRun
@@ -46,18 +46,13 @@ def command(session: Session, run: str, suite_path: Path | None) -> None:
 
 def _print(run: Show | UnfinishedRun) -> None:
     """Print labels and lines; what went wrong is red, what is going on has a colour of its own."""
-    from rich.text import Text
+    from thetarbm_cli.reporting.show import to_sections
 
-    from thetarbm_cli.reporting.show import INDENT, to_sections
-
-    terminal = console(sys.stdout)
-    width = terminal.width if sys.stdout.isatty() else 80
-    for section in to_sections(run, width=width, unicode=_has_unicode()):
-        for number, line in enumerate(section.lines):
-            label = f"{'' if number else section.label:<{INDENT}}"
-            text = Text.assemble((label, section.style or "bold"), (line, section.style))
-            text.rstrip()
-            terminal.print(text, soft_wrap=True)
+    print_fields(
+        ("" if number else section.label, (line, section.style))
+        for section in to_sections(run, width=terminal_width(), unicode=_has_unicode())
+        for number, line in enumerate(section.lines)
+    )
 
 
 def _has_unicode() -> bool:

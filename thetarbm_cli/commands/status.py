@@ -9,8 +9,8 @@ import click
 from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.commands.options import json_option, profile_option, seeds_option, source_option, suite_option
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_table, state_cell
 from thetarbm_cli.errors import EXIT_RUNS_MISSING
+from thetarbm_cli.ui import print_table, state_cell
 
 
 @click.command("status")

@@ -11,12 +11,11 @@ import click
 
 from thetarbm_cli.commands.completion import complete_tables
 from thetarbm_cli.commands.options import UserPath, json_option, profile_option, suite_option
-from thetarbm_cli.commands.progress import print_message
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import Cell, fits, print_table, print_text, state_cell
 from thetarbm_cli.errors import EXIT_FAILED, InputError, ReadOnlyError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.outcomes import TABLES
+from thetarbm_cli.ui import Cell, fits, print_table, print_text, say, state_cell
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Tables, TableValue, Verdict
@@ -89,7 +88,7 @@ def command(
         ]
         what_helps = command_line("tables", *words, profile=profile)
         for path in wrong:
-            print_message(f"{path} is not what the records give; {what_helps} writes it")
+            say(f"{path} is not what the records give; {what_helps} writes it")
         return EXIT_FAILED if wrong else 0
     if session.as_json:
         session.print_json(_output(report))
@@ -131,13 +130,13 @@ def print_paper_table(table: Table) -> None:
             for row in rows
             for number, text in enumerate(texts)
         ]
-    print_text(table.title, "bold", before="\n")
-    print_text(table.caption, "weak")
+    print_text(f"\n{table.title}", style="bold")
+    print_text(table.caption, style="weak")
     print_table(headings, rows)
     if table.controls:
         print_table([CONTROLS, CONTROLS_MEASURE], _cells(table.controls))
     for note in table.notes:
-        print_text(note, "weak")
+        print_text(note, style="weak")
 
 
 def _cells(rows: list[Row], digits: int | None = None) -> list[list[Cell]]:
@@ -166,9 +165,9 @@ def _print_verdicts(part: Part) -> None:
     from thetarbm_cli.reporting.claims import NO_DATA
 
     if all(each.verdict == NO_DATA for each in part.verdicts):
-        print_text(f"No verdicts yet on {part.source.described}: runs are missing", "weak", before="\n")
+        print_text(f"\nNo verdicts yet on {part.source.described}: runs are missing", style="weak")
         return
-    print_text(f"Verdicts on the paper's claims, {part.source.described}", "bold", before="\n")
+    print_text(f"\nVerdicts on the paper's claims, {part.source.described}", style="bold")
     rows = [(each.text, state_cell(each.verdict), each.held) for each in part.verdicts]
     print_table(["claim", "verdict", "comparisons that hold"], rows)
 

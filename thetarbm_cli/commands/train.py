@@ -9,12 +9,11 @@ import click
 from click.core import ParameterSource
 
 from thetarbm_cli.commands.options import RegistryChoice, images_option, json_option, seed_option, set_option
-from thetarbm_cli.commands.progress import TrainingDisplay
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_text
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.registry import DATASETS, MODELS, preset_names
+from thetarbm_cli.ui import Command, TrainingDisplay, print_fields
 
 if TYPE_CHECKING:
     from thetarbm_cli.experiments.runs.store import RunStore
@@ -102,7 +101,7 @@ def command(
     resolved = resolve(model, profile=profile, preset=preset, **by_section(given))
     started = time.perf_counter()
     context = session.run_context()
-    with TrainingDisplay(session.quiet, model) as display:
+    with TrainingDisplay(model, session.quiet) as display:
         trained = train_run(
             context,
             resolved,
@@ -110,7 +109,9 @@ def command(
             force=force,
             # A profile takes as many images as there are; who names a number wants that number.
             exact=by_section(assigned).get("data", ()),
-            on_epoch=display.epoch,
+            on_epoch=lambda record, epochs: display.epoch(
+                record.epoch, epochs, record.reconstruction_error, record.mean_activation
+            ),
             on_data=display.preparing,
         )
     elapsed = time.perf_counter() - started
@@ -155,10 +156,8 @@ def _output(store: RunStore, trained: TrainedRun) -> Train:
 
 def _show(output: Train, elapsed: float) -> None:
     how = "cached" if output.cached else f"trained in {elapsed:.1f} s"
-    lines = [f"run       {output.run} ({how})", f"path      {output.path}"]
+    fields = [("run", f"{output.run} ({how})"), ("path", output.path)]
     if output.reconstruction_error is not None:
         error = f"reconstruction error {output.reconstruction_error:.4f}"
-        lines.append(f"epochs    {output.epochs}, {error}, mean activation {output.mean_activation:.3f}")
-    print_text("\n".join(lines), indent=10)
-    # A command is left to the terminal, which copies it in one piece.
-    click.echo(f"evaluate  {command_line('evaluate', output.run)}")
+        fields.append(("epochs", f"{output.epochs}, {error}, mean activation {output.mean_activation:.3f}"))
+    print_fields([*fields, ("evaluate", Command(command_line("evaluate", output.run)))])

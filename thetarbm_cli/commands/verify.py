@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from thetarbm_cli.commands.options import json_option
-from thetarbm_cli.commands.progress import Display
 from thetarbm_cli.commands.session import Session, pass_session
-from thetarbm_cli.commands.terminal import print_table, state_cell
 from thetarbm_cli.errors import EXIT_FAILED
+from thetarbm_cli.ui import print_table, state_cell
 
 if TYPE_CHECKING:
     from thetarbm_cli.outputs import Check
@@ -33,12 +32,11 @@ def command(session: Session, rotations: int, size: int) -> int:
     from thetarbm_cli.parameters import ROTATION_KINDS
 
     checks: list[Check] = []
-    with Display(session.quiet) as display:
-        line = display.line("checking")
+    with session.progress("checking") as progress:
 
         def note(check: Check) -> None:
             checks.append(check)
-            line.update("", len(checks), len(ROTATION_KINDS) * len(TOLERANCES))
+            progress(len(checks), len(ROTATION_KINDS) * len(TOLERANCES))
 
         verify(sample_digits(1000, size), rotations=rotations, on_check=note)
     output = Verify(passed=all(check.passed for check in checks), checks=checks)
