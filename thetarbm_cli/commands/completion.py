@@ -1,4 +1,4 @@
-"""Shell completion: what may follow on the line, found (but for ``--set``) without importing NumPy.
+"""Shell completion: what may follow on the line, found without importing a model.
 
 Click does the work for commands, options and choices. Here is what it cannot know: the runs of the results folder
 and the names in the suite; and words that have ``=``, which it loses.
@@ -10,28 +10,23 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click import shell_completion as shells
 from click.shell_completion import CompletionItem
 
-from thetarbm_cli.outcomes import TABLES
 from thetarbm_cli.registry import offered_sources
-
-if TYPE_CHECKING:
-    from thetarbm_cli.experiments.suite_file import SuiteNames
 
 THEORY = {"theory": "The numerical checks of the paper's mathematics."}
 
 
 def complete_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Give the ids of the runs in the results folder."""
-    from thetarbm_cli.experiments.suite_file import packed_identifiers, run_identifiers
+    from thetarbm_cli.store import Store
 
-    results = ctx.find_root().params.get("results") or Path("results")
-    runs = {*run_identifiers(results / "runs"), *packed_identifiers(results / "packed"), *packed_identifiers()}
-    return _items(ctx, param, dict.fromkeys(sorted(runs), ""), incomplete)
+    runs = Store(ctx.find_root().params.get("results") or Path("results")).identifiers()
+    return _items(ctx, param, dict.fromkeys(runs, ""), incomplete)
 
 
 def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -40,24 +35,24 @@ def complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) 
     Cells of several axes have commas in their names, at which shells break: they are not given.
     """
     names = _suite_names(ctx)
-    found = _items(ctx, param, {**names.experiments, **(THEORY if param.name == "names" else {})}, incomplete)
+    found = _items(ctx, param, {**names["experiments"], **(THEORY if param.name == "names" else {})}, incomplete)
     if "/" in incomplete or len(found) == 1:
         experiment = incomplete.partition("/")[0] if "/" in incomplete else found[0].value
         # An experiment of one cell has its name.
-        cells = (cell for cell in names.cells.get(experiment, []) if cell != experiment and "," not in cell)
+        cells = (cell for cell in names["cells"] if cell.startswith(f"{experiment}/") and "," not in cell)
         found += _items(ctx, param, dict.fromkeys(cells, ""), incomplete)
-    tables = {table: f"All cells of the table {table}." for table in names.tables}
+    tables = {table: f"All cells of the table {table}." for table in names["tables"]}
     return found + _items(ctx, param, tables, incomplete)
 
 
 def complete_tables(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Give the tables of the package and of the suite, and all of them."""
-    return _items(ctx, param, dict.fromkeys([*TABLES, *_suite_names(ctx).tables, "all"], ""), incomplete)
+    """Give the tables of the suite, and all of them."""
+    return _items(ctx, param, dict.fromkeys([*_suite_names(ctx)["tables"], "all"], ""), incomplete)
 
 
 def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Give the profiles of the suite."""
-    return _items(ctx, param, _suite_names(ctx).profiles, incomplete)
+    return _items(ctx, param, _suite_names(ctx)["profiles"], incomplete)
 
 
 def complete_figures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -74,25 +69,23 @@ def complete_sources(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Give the settings of the model that is named, or of the θ-RBM, as ``key=``, and then the values of words.
+    """Give the settings of the model that is named, or of the θ-RBM, as ``key=``, and then the values of words."""
+    from thetarbm_cli.parameters import declared
+    from thetarbm_cli.specs import measure_settings, train_settings
 
-    Models declare them: this is the one completion that imports them.
-    """
-    from thetarbm_cli.experiments.runs.settings import section_settings
-    from thetarbm_cli.models import model_class
-
-    kind = model_class(ctx.params.get("model") or "theta")
-    declared = {name: each for name, each in kind.declared.items() if each.setting}
+    own = declared(ctx.params.get("model") or "theta")
     key, equals, value = incomplete.partition("=")
     if equals:
-        choices = declared[key].choices if key in declared else ()
+        choices = own[key].choices if key in own else ()
         return [CompletionItem(f"{key}={choice}") for choice in choices if choice.startswith(value)]
-    known = {**{name: each.about for name, each in declared.items()}, **section_settings()}
+    known = {**{name: each.about for name, each in own.items()}, **train_settings(), **measure_settings()}
+    if ctx.command.name == "evaluate":
+        known = measure_settings()
     return _items(ctx, param, {f"{name}=": about for name, about in known.items()}, incomplete)
 
 
-def _suite_names(ctx: click.Context) -> SuiteNames:
-    from thetarbm_cli.experiments.suite_file import suite_names
+def _suite_names(ctx: click.Context) -> dict[str, dict[str, str]]:
+    from thetarbm_cli.suite import suite_names
 
     return suite_names(ctx.params.get("suite_path"))
 

@@ -27,16 +27,16 @@ def command(session: Session, rotations: int, size: int) -> int:
     measured deviation is shown. Exit code 1 if an exact claim fails.
     """
     from thetarbm_cli.data.sources.mnist import sample_digits
+    from thetarbm_cli.imaging.rotation import KINDS
     from thetarbm_cli.measures.theory import TOLERANCES, verify
     from thetarbm_cli.outputs import Verify
-    from thetarbm_cli.parameters import ROTATION_KINDS
 
     checks: list[Check] = []
     with session.progress("checking") as progress:
 
         def note(check: Check) -> None:
             checks.append(check)
-            progress(len(checks), len(ROTATION_KINDS) * len(TOLERANCES))
+            progress(len(checks), len(KINDS) * len(TOLERANCES))
 
         verify(sample_digits(1000, size), rotations=rotations, on_check=note)
     output = Verify(passed=all(check.passed for check in checks), checks=checks)

@@ -1,20 +1,85 @@
-"""Options that several commands have, each declared once, and the kinds of values that options take."""
+"""What commands share: the global options of a call, and options that several have, each declared once."""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from thetarbm_cli import followup
+from thetarbm_cli import followup, ui
 from thetarbm_cli.commands.completion import complete_profiles, complete_settings, complete_sources
 from thetarbm_cli.errors import did_you_mean
 from thetarbm_cli.registry import GENERATED, Registry, offered_sources, source_names
+
+if TYPE_CHECKING:
+    from thetarbm_cli.backend import Backend
+    from thetarbm_cli.store import Store
+
+
+@dataclass(frozen=True)
+class Session:
+    """The global options of one call, and whether it asks for JSON."""
+
+    data_dir: Path
+    results: Path
+    backend_name: str
+    threads: int
+    quiet: bool
+    as_json: bool = False
+
+    @classmethod
+    def open(cls, data_dir: Path | None, results: Path | None, backend: str, threads: int, quiet: bool) -> Session:
+        """Fill in the default folders and set the number of BLAS threads for this process.
+
+        The limit is set in the environment, before NumPy is imported, so that the pools of NumPy and SciPy
+        never start more threads than they may use.
+        """
+        import platformdirs
+
+        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ[variable] = str(threads)
+        return cls(
+            data_dir=data_dir or platformdirs.user_cache_path("thetarbm"),
+            results=results or Path("results"),
+            backend_name=backend,
+            threads=threads,
+            quiet=quiet,
+        )
+
+    def backend(self) -> Backend:
+        """Select the backend that was asked for."""
+        from thetarbm_cli.backend import select_backend
+
+        return select_backend(self.backend_name)
+
+    def store(self, results: Path | None = None) -> Store:
+        """Open the store of --results, or of another folder."""
+        from thetarbm_cli.store import Store
+
+        return Store(results or self.results, self.data_dir)
+
+    def say(self, message: str) -> None:
+        """Print a message for people on stderr."""
+        ui.say(message, quiet=self.quiet)
+
+    def print_json(self, output: Any) -> bool:
+        """Print the output of a command on stdout if it is asked for as JSON; say whether it is."""
+        if self.as_json:
+            ui.print_json(output)
+        return self.as_json
+
+    def progress(self, label: str) -> AbstractContextManager[ui.Progress]:
+        """Show one long step."""
+        return ui.progress(label, quiet=self.quiet)
+
+
+pass_session = click.make_pass_decorator(Session)
 
 
 class UserPath(click.Path):
