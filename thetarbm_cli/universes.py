@@ -60,7 +60,7 @@ class Readings:
         if of not in suite.multiverse.designs:
             hint = did_you_mean(of, suite.multiverse.designs)
             raise InputError(f"the suite's multiverse has no design {of!r}: {hint}")
-        self.name, self._suite, self._kept = of, suite, suite.profile(profile).set
+        self.name, self.suite, self._kept = of, suite, suite.profile(profile).set
         self.design = suite.multiverse.designs[of]
         self.choices: dict[str, Choice] = {name: suite.choices[name] for name in self.design.choices}
         self._excludes = [each for each in suite.multiverse.excludes if each.keys() <= self.choices.keys()]
@@ -83,7 +83,7 @@ class Readings:
         """Vary all choices, until there is no universe left that makes sense and was not yet there."""
         from scipy.stats import qmc
 
-        dimension = {name: number for number, name in enumerate(self._suite.choices)}
+        dimension = {name: number for number, name in enumerate(self.suite.choices)}
         crossed = {
             name: [each for each, option in choice.options.items() if not option.alone]
             for name, choice in self.choices.items()
@@ -136,7 +136,7 @@ class Readings:
         """Give the cells of the design with the settings of a universe; what the profile sets stays."""
         return [
             replace(
-                cell.with_options(self._suite.options_for(cell.model, universe.options), self._kept),
+                cell.with_options(self.suite.options_for(cell.model, universe.options), self._kept),
                 name=f"{universe.name}/{cell.name}",
                 measures=tuple(self.design.measures) or cell.measures,
             )
