@@ -21,12 +21,13 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, gamma_score
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
 from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
-from thetarbm_cli.models import RBM, Model, build
+from thetarbm_cli.models import RBM, Model
 from thetarbm_cli.models.rbm import CHUNK
 from thetarbm_cli.models.seeds import seed_of
 from thetarbm_cli.pipeline import (
     Report,
     find_orientations,
+    fitted,
     learned_images,
     load_data,
     no_progress,
@@ -116,15 +117,11 @@ class Evaluation:
     def __init__(self, store: Store, training: Training, backend: Backend, report: Report) -> None:
         self.store, self.training, self.backend, self.report = store, training, backend, report
         spec = training.spec
-        found = store.load_weights(training.run)
-        if found is None:
-            raise InputError(f"the weights of {training.run} are not in {store.path(training.run)}: train it again")
-        arrays, self.weights_sha256 = found
+        self.model, self.weights_sha256 = fitted(store, training, backend.name)
         if self.weights_sha256 != training.weights_sha256:
             logger.warning(
                 "%s is measured with weights that are not the recorded ones; the numbers say so", training.run
             )
-        self.model = build(spec.model, spec.parameters, seed=spec.seed, backend=backend.name).load_arrays(arrays)
         self.learned_set = load_data(
             store, spec.data.dataset, spec.data.source, spec.data.seed, sha256=training.images_sha256, report=report
         )

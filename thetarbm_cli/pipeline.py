@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from thetarbm_cli.data.prepare import PreparedFile, Prepared, list_prepared, loa
 from thetarbm_cli.data.recipes import PARTS
 from thetarbm_cli.environment import Costs, describe_environment
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError
-from thetarbm_cli.models.seeds import generator_of
+from thetarbm_cli.followup import command_line
 from thetarbm_cli.registry import source_names
 from thetarbm_cli.specs import Perturbation, TrainData, TrainSpec
 from thetarbm_cli.store import CHECKPOINT, MadeFor, Store, Training
@@ -204,6 +204,52 @@ class DivergedError(ThetaRBMError):
     def __init__(self, message: str, training: Training) -> None:
         super().__init__(message)
         self.training = training
+
+
+class LoadedRun(NamedTuple):
+    """A run: its fitted model, and its record with all its measurements."""
+
+    model: Model
+    record: Training
+
+
+def load_run(run: str, results: str | Path = "results", *, backend: str = "auto") -> LoadedRun:
+    """Load a recorded run as a fitted estimator.
+
+    Parameters
+    ----------
+    run : its id, the beginning of one, or its path
+    results : the folder of results, as ``--results`` names it
+    backend : auto, numpy or cupy
+
+    Returns
+    -------
+    model : a fitted scikit-learn transformer of images
+    record : settings, history, and numbers: ``record.values["test_error_percent"]``
+
+    Raises
+    ------
+    InputError
+        If there is no such run, or its weights are missing here; the message says how to make them.
+    """
+    store = Store(Path(results))
+    training = store.require(store.find_run(run))
+    return LoadedRun(fitted(store, training, backend)[0], training)
+
+
+def fitted(store: Store, training: Training, backend: str = "auto") -> tuple[Model, str]:
+    """Give the fitted model of a training, and the checksum of its weights."""
+    from thetarbm_cli.models import build
+
+    found = store.load_weights(training.run)
+    if found is None:
+        raise InputError(
+            f"the weights of {training.run} are not in {store.path(training.run)}; "
+            f"train it again: {command_line('train', *training.spec.words())}"
+        )
+    arrays, sha256 = found
+    spec = training.spec
+    return build(spec.model, spec.parameters, seed=spec.seed, backend=backend).load_arrays(arrays), sha256
 
 
 def _has_weights(store: Store, training: Training) -> bool:
@@ -484,6 +530,8 @@ def perturbed_orientations(
     The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``; each has a
     draw of its own.
     """
+    from thetarbm_cli.models.seeds import generator_of
+
     if perturbation is None:
         return None
     n, p = perturbation.n, perturbation.p

@@ -117,7 +117,8 @@ class TrainSpec(Spec):
     @property
     def tested_on(self) -> str:
         """The data set of the usual test images."""
-        return DATASETS[self.data.dataset].tested_on or self.data.dataset if self.data.dataset in DATASETS.own else ""
+        known = DATASETS.own.get(self.data.dataset)
+        return (known.tested_on if known else None) or self.data.dataset
 
     def named(self) -> dict[str, Any]:
         """Give all settings by the names that ``--set`` takes."""
@@ -130,6 +131,20 @@ class TrainSpec(Spec):
         usual = {**parameters.defaults(self.model), **{f"data.{name}": value for name, value in TrainData()}}
         usual |= {"perturbation.overflow": "modulo"}
         return {name: value for name, value in self.named().items() if name not in usual or value != usual[name]}
+
+    def words(self) -> list[str]:
+        """Give the options of ``thetarbm train`` that describe the same training."""
+        words, settings = ["--model", self.model], self.differing()
+        if self.seed:
+            words += ["--seed", str(self.seed)]
+        if settings.pop("data.dataset", OWN_IMAGES) != OWN_IMAGES:
+            words += ["--train-on", self.data.dataset]
+        if self.tested_on == self.data.dataset and settings.get("data.source"):
+            words += ["--source", settings["data.source"]]
+        settings.pop("data.source", None)
+        for name, value in settings.items():
+            words += ["--set", f"{name}={_word(value)}"]
+        return words
 
     def run_id(self, images_sha256: str) -> str:
         """Name a training of this description on images of this checksum."""
@@ -346,7 +361,7 @@ def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSe
     data = train.data
     learned = {"dataset": data.dataset, "source": data.source, "data_seed": data.seed}
     tested = {**learned}
-    if train.tested_on and train.tested_on != data.dataset:
+    if train.tested_on != data.dataset:
         tested = {**learned, "dataset": train.tested_on, "source": settings.source or "generated"}
     for word in measures:
         sees = SEES[word]
