@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name
+from thetarbm_cli.measures import DEFAULT, GAMMA_TEST, GAMMA_TRAIN, MEASURES, NOT_ALIGNED, column_name
 from thetarbm_cli.specs import ALGORITHM, OWN_IMAGES, MeasureSpec
 from thetarbm_cli.store import Measurement, Store, Training
 from thetarbm_cli.suite import Cell, Suite
@@ -269,9 +269,16 @@ class Results:
     recorded: Recorded
 
     def trainings(self, cell: Cell) -> list[Training]:
-        """Give the trainings of a cell on these images that are done, by seed, of each seed the newest first."""
+        """Give the trainings of a cell on these images that are done, by seed.
+
+        Of each seed, those with the most of the cell's measurements come first, then the newest: all numbers of a cell
+        are of one training as far as they can be.
+        """
         found = self.recorded.by_cell.get(cell.train_spec().cell_key, [])
-        return [each for each in found if each.state == "done" and self._belongs(cell, each)]
+        done = [each for each in found if each.state == "done" and self._belongs(cell, each)]
+        if len({each.spec.seed for each in done}) == len(done):
+            return done
+        return sorted(done, key=lambda each: (each.spec.seed, len(each.lacking(cell.measure_specs))))
 
     def _belongs(self, cell: Cell, training: Training) -> bool:
         if not self.source.sha256 or cell.compares_data:
@@ -309,7 +316,9 @@ class Results:
         if not asked:
             own = (each.value for each in numbers_of(training) if each.measure == measure and each.measurement is None)
             return next(own, None)
-        name = measure.replace("gamma_", "gamma_ratio_") if cell.gamma == "ratio" and asked == "gamma" else measure
+        name = measure
+        if cell.gamma == "ratio" and measure in (GAMMA_TRAIN, GAMMA_TEST):
+            name = measure.replace("gamma_", "gamma_ratio_")
         specs = [spec for spec in cell.measure_specs if spec.measure == asked]
         # A universe of the O-RBM has one of its two evaluations, whichever is asked for.
         if len({spec.aligned for spec in specs}) > 1:
@@ -323,7 +332,7 @@ class Results:
         return None
 
     def in_table(self, table: str) -> list[Cell]:
-        """Give the cells of a table, in the order of the suite; among others, those on request only if they were run."""
+        """Give the cells of a table, in the order of the suite; among others, those on request only if they are run."""
         cells = [cell for cell in self.cells if table in cell.tables]
         if all(cell.on_request for cell in cells):
             return cells

@@ -104,7 +104,7 @@ class TrainSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def _complete_parameters(cls, given: Any) -> Any:
-        """Complete an older record by what was done before a parameter existed; a plug-in's code is another one then."""
+        """Complete an older record by what was done before a parameter existed; a plug-in's code is another one."""
         if isinstance(given, dict) and given.get("model") in MODELS.own and isinstance(given.get("parameters"), dict):
             return {**given, "parameters": parameters.completed(given["model"], given["parameters"])}
         return given
@@ -355,6 +355,8 @@ def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSe
         raise InputError(f"features of model {train.model} are no probabilities of states: leave features=states out")
     if settings.aligned is not None and not facts.aligns_optionally:
         raise InputError(f"model {train.model} has no alignment to leave out: leave aligned out")
+    if settings.part == "valid" and train.data.learn_from == "train+valid":
+        raise InputError("data.part=valid is of images that it learned from: leave data.learn_from=train+valid out")
     alignments: tuple[bool | None, ...] = (None,)
     if facts.aligns_optionally:
         alignments = (True, False) if settings.aligned is None else (settings.aligned,)

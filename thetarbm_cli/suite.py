@@ -328,7 +328,7 @@ class Cell:
     on_request: bool
     gamma: str = "mean"
 
-    def with_options(self, options: Iterable[Option], kept: Mapping[str, Any] = {}) -> Cell:  # noqa: B006  not changed
+    def with_options(self, options: Iterable[Option], kept: Mapping[str, Any] = {}) -> Cell:
         """Give the cell with the settings of options, but for values that are kept."""
         given, gamma = dict(self.given), self.gamma
         perturbed = any(name in given for name in ("perturbation.n", "perturbation.p"))
@@ -414,6 +414,11 @@ def choose_cells(cells: Sequence[Cell], names: Sequence[str]) -> list[Cell]:
 def is_named(cell: Cell, name: str) -> bool:
     """Whether a name means a cell; see `choose_cells`."""
     return name in (cell.experiment, cell.name, *cell.tables) or fnmatchcase(cell.name, name)
+
+
+def is_designed(cell: Cell, design: Design) -> bool:
+    """Whether a cell is one of a design's."""
+    return any(name == cell.experiment or fnmatchcase(cell.name, name) for name in design.cells)
 
 
 def seeds_of(cell: Cell, seeds: int | None) -> int:
@@ -778,7 +783,7 @@ def _wrong_options(suite: Suite, place: Place, options: Mapping[str, str]) -> It
 
 
 def _check_settings(document: Document, suite: Suite) -> None:
-    """Try the settings of every cell of every profile on their model, and of every option on the models it concerns."""
+    """Try the settings of every cell of every profile, and every option by itself on the cells of each design."""
     numbers = {experiment.name: number for number, experiment in enumerate(suite.experiments)}
     told: set[tuple[Place, str]] = set()
 
@@ -795,15 +800,21 @@ def _check_settings(document: Document, suite: Suite) -> None:
         for cell in suite.cells(profile):
             try_cell(cell, ("experiments", numbers[cell.experiment]), f"{cell.name} with profile {profile}")
     document.raise_problems()
-    profile = next(iter(suite.profiles))
-    models = {cell.model: cell for cell in suite.cells(profile) if "perturbation.n" not in cell.given}
-    for number, assumption in enumerate(suite.assumptions):
-        for name, choice in assumption.choices.items():
-            for option, each in choice.options.items():
-                for model in choice.models or [model for model in models if "epochs" in parameters.defaults(model)]:
-                    if model in models:
-                        place: Place = ("assumptions", number, "choices", name, "options", option)
-                        try_cell(models[model].with_options([each]), place, model, at_key=True)
+    places: dict[str, Place] = {
+        name: ("assumptions", number, "choices", name, "options")
+        for number, assumption in enumerate(suite.assumptions)
+        for name in assumption.choices
+    }
+    cells = suite.cells(next(iter(suite.profiles)))
+    for design in suite.multiverse.designs.values() if suite.multiverse else ():
+        taken = {name: suite.choices[name].taken for name in design.choices}
+        chosen = [cell for cell in cells if is_designed(cell, design)]
+        # Cells of one model are alike to an option, but for perturbed ones.
+        for cell in {(cell.model, "perturbation.n" in cell.given): cell for cell in chosen}.values():
+            for name in design.choices:
+                for option in suite.choices[name].options:
+                    options = suite.options_for(cell.model, {**taken, name: option})
+                    try_cell(cell.with_options(options), (*places[name], option), cell.model, at_key=True)
 
 
 def _blamed(document: Document, place: Place, profile: str, message: str) -> Place:
