@@ -249,7 +249,8 @@ SEES: dict[str, tuple[str, ...]] = {
 KEPT_IMAGES = 1000
 
 
-def train_settings() -> dict[str, str]:
+@cache
+def train_settings() -> Mapping[str, str]:
     """Give the settings of a training that are none of its model, each with what it means."""
     return {
         f"{section}.{name}": field.description or ""
@@ -258,7 +259,8 @@ def train_settings() -> dict[str, str]:
     }
 
 
-def measure_settings() -> dict[str, str]:
+@cache
+def measure_settings() -> Mapping[str, str]:
     """Give the settings of a measurement, each with what it means."""
     described = {}
     for path, name in MEASURE_NAMES.items():

@@ -4,12 +4,13 @@
 each measurement, appended when it is done. ``weights.npz`` is a cache: it is made again where it is missing.
 ``checkpoint.npz`` is there while a training is not done. A pack, ``<results>/packed/*.jsonl.xz``, has the same lines
 of many trainings, compressed; an installed package has some inside. What a user made comes before what is packed.
-Prepared images and orientations of images are caches in the data folder, and ``<results>/theory.json`` has the checks of
-the paper's mathematics.
+Prepared images and orientations of images are caches in the data folder, and ``<results>/theory.json`` has the checks
+of the paper's mathematics.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import lzma
@@ -17,7 +18,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -179,10 +180,11 @@ class Store:
     def trainings(self, only: Collection[str] | None = None) -> list[Training]:
         """Load every training that can be read, or those of these ids, with their measurements."""
         own = {path.parent.name for path in self.folder.glob(f"*/{RECORD}")}
-        packed = self._packed()
-        names = sorted({*own, *packed})
-        found = (self._load(run, packed.get(run, [])) for run in names if only is None or run in only)
-        return [training for training in found if training is not None]
+        with _uncollected():
+            packed = self._packed()
+            names = sorted({*own, *packed})
+            found = (self._load(run, packed.get(run, [])) for run in names if only is None or run in only)
+            return [training for training in found if training is not None]
 
     def load(self, run: str) -> Training | None:
         """Load one training; None if there is none that can be read."""
@@ -246,7 +248,8 @@ class Store:
             raise InputError(f"{run} diverged when it was trained ({training.error}), so there is nothing to measure")
         if training.spec.algorithm != ALGORITHM:
             raise InputError(
-                f"{run} was made by version {training.spec.algorithm} of the algorithm, this is {ALGORITHM}: train it again"
+                f"{run} was made by version {training.spec.algorithm} of the algorithm, this is {ALGORITHM}: "
+                "train it again"
             )
         return training
 
@@ -303,8 +306,8 @@ class Store:
         cut_off = [run for run in begun if not matches and wanted and run.startswith(wanted)]
         if cut_off:
             raise InputError(
-                f"{cut_off[0]} has no record yet: it is being trained or was cut off, and the command that began it goes "
-                "on with it; thetarbm show says how far it is"
+                f"{cut_off[0]} has no record yet: it is being trained or was cut off, and the command that began it "
+                "goes on with it; thetarbm show says how far it is"
             )
         if not matches:
             hint = f"{command_line('list')} shows those there are" if known else "train one first"
@@ -422,6 +425,19 @@ class Store:
                 if {each.name for each in self.path(run).iterdir()} <= {"run.lock"}:
                     shutil.rmtree(self.path(run))
         return removed
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Leave garbage alone for a moment: looking for it among records as they are made takes a third of the time."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def shipped_packs() -> Path:
