@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.experiments.runs import evaluated, process_as_before, small_data, thetarbm, trained
+from tests.runs import evaluated, process_as_before, small_data, thetarbm, trained
 from tests.standin import install
 from thetarbm_cli.backend import CupyBackend
 from thetarbm_cli.data.prepare import Prepared, prepare

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import read_arrays, write_arrays
 from thetarbm_cli.backend import Backend, select_backend
-from thetarbm_cli.data.prepare import PreparedFile, Prepared, list_prepared, load_prepared, prepare, prepared_checksum
+from thetarbm_cli.data.prepare import prepare, prepared_checksum
+from thetarbm_cli.data.prepared import Prepared, PreparedFile, list_prepared, load_prepared
 from thetarbm_cli.data.recipes import PARTS
 from thetarbm_cli.environment import Costs, describe_environment
 from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError

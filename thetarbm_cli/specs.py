@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from pathlib import Path, PurePath
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -47,6 +47,13 @@ class Spec(BaseModel):
 
     def _identity(self) -> dict[str, Any]:
         return self.model_dump(mode="json")
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy it with other values, and without the text of the original, which pydantic would copy, too."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in ("key", "cell_key"):
+            copied.__dict__.pop(name, None)
+        return copied
 
 
 class TrainData(Spec):
