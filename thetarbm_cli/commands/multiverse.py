@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +81,13 @@ def command(
 
 
 def _make_runs(
-    session: Session, readings: Readings, wanted: list[Universe], suite: str, jobs: int, dry_run: bool, **on_cluster: Any
+    session: Session,
+    readings: Readings,
+    wanted: list[Universe],
+    suite: str,
+    jobs: int,
+    dry_run: bool,
+    **on_cluster: Any,
 ) -> int:
     """Make the missing runs, stage by stage; one that diverges is an outcome like any other."""
     from thetarbm_cli.schedule import plan
@@ -101,10 +109,12 @@ def _make_runs(
         for stage in stages:
             names = {cell.name for cell in stage}
             own = [job for job in due if job.cells[0] in names]
-            for done in make_jobs(session, store, own, jobs, keep_going=True, **on_cluster).values() if own else ():
-                lost += done.state == "failed" and not done.diverged
-                runs |= {done.run} if done.run else set()
-            remove_weights(store, runs - kept)
+            finished = make_jobs(session, store, own, jobs, keep_going=True, **on_cluster)
+            for done in finished.values():
+                training = store.load(done.run) if done.run else None
+                lost += done.state == "failed" and (training is None or training.state != "diverged")
+                runs.add(done.run or "")
+            remove_weights(store, {done.run for done in finished.values() if done.run} - kept)
     finally:
         if due:
             store.pack(pack_path(session.results), runs.intersection(store.identifiers()), slim=True)
@@ -148,12 +158,16 @@ def _print_universe(readings: Readings, universe: Universe) -> int:
         mark = "" if option == default[name] else f"   (taken: {default[name]})"
         print_text(f"{name}: {option}{mark}\n    {readings.choices[name].options[option].why}", indent=4)
     click.echo("")
-    evaluating = {}
+    measured: dict[str, list[str]] = {}
     for cell in readings.cells(universe):
         print_command("", command_line("train", *cell.train_spec().words()))
         named = {name: value for name, value in cell.given.items() if name in measure_settings()}
-        words = [f"{name}={value}" for name, value in named.items() if measuring({name: value}) != measuring({})]
-        evaluating[tuple(words)] = None
-    for words in filter(None, evaluating):
-        print_command("", command_line("evaluate", "RUN", *(part for word in words for part in ("--set", word))))
+        settings = [
+            ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+            for name, value in named.items()
+            if measuring({name: value}) != measuring({})
+        ]
+        measured.setdefault(command_line("evaluate", "RUN", *itertools.chain(*settings)), []).append(cell.model)
+    for words, models in measured.items():
+        print_command(", ".join(dict.fromkeys(models)), words)
     return 0

@@ -527,40 +527,47 @@ def share_text(claim: ClaimShare) -> str:
 
 
 def tables(readings: Readings, output: Multiverse) -> list[TextTable]:
-    """Lay out claims, influence and what is nearest as tables of texts."""
-    made = [_claims_table(output), _influence_table(output)]
-    made += [_distances_table(output), _nearest_table(readings, output.nearest)] if output.nearest else []
-    return [each for each in made if each.rows]
-
-
-def _claims_table(output: Multiverse) -> TextTable:
-    rows = []
-    for each in output.claims:
-        deciding = [choice.axis for choice in each.decided_by if choice.chance < LEVEL]
-        default = {True: "holds", False: "does not hold", None: MISSING}[each.default]
-        rows.append([each.text, default, share_text(each), ", ".join(deciding) or MISSING])
-    headings = ["claim", "default", "holds in (95 % interval)", "decided by"]
-    return TextTable("claims", "Claims over universes", headings, rows)
-
-
-def _influence_table(output: Multiverse) -> TextTable:
-    rows = []
+    """Lay out claims, influence and what is nearest as tables of texts; a table without rows is left out."""
+    default = {True: "holds", False: "does not hold", None: MISSING}
+    claims = [
+        [
+            each.text,
+            default[each.default],
+            share_text(each),
+            ", ".join(choice.axis for choice in each.decided_by if choice.chance < LEVEL) or MISSING,
+        ]
+        for each in output.claims
+    ]
+    influence = []
     for spread in output.spread:
         own = [each for each in output.influence if each.measure == spread.measure and each.share >= SMALLEST_SHARE]
-        own.sort(key=lambda each: -each.share)
-        words = [f"{each.axis} {100 * each.share:.0f} %" for each in own[:MOST_DECIDING]]
+        own = sorted(own, key=lambda each: -each.share)[:MOST_DECIDING]
         cell, _, column = spread.measure.rpartition(" ")
         texts = [MEASURES[column].text(value) for value in (spread.universes, spread.seeds, spread.data_seeds)]
-        rows.append([cell, MEASURES[column].label, *texts, ", ".join(words) or MISSING])
-    headings = ["cell", "number", "over universes", "over seeds", "over data seeds", "choices that explain the first"]
-    return TextTable("influence", "Standard deviation of each number, and its main effects", headings, rows)
-
-
-def _distances_table(output: Multiverse) -> TextTable:
+        words = ", ".join(f"{each.axis} {100 * each.share:.0f} %" for each in own)
+        influence.append([cell, MEASURES[column].label, *texts, words or MISSING])
     show = MEASURES[ERROR].text
-    rows = [[each.row, each.universe, show(each.distance), show(each.default)] for each in output.rows]
-    title = "Distance to the paper, in units of 1 point of error and 0.02 of γ"
-    return TextTable("distances", title, ["row", "nearest universe", "its distance", "the default's"], rows)
+    distances = [[each.row, each.universe, show(each.distance), show(each.default)] for each in output.rows]
+    spreads = ["over universes", "over seeds", "over data seeds"]
+    made = [
+        TextTable(
+            "claims", "Claims over universes", ["claim", "default", "holds in (95 % interval)", "decided by"], claims
+        ),
+        TextTable(
+            "influence",
+            "Standard deviation of each number, and its main effects",
+            ["cell", "number", *spreads, "choices that explain the first"],
+            influence,
+        ),
+        TextTable(
+            "distances",
+            "Distance to the paper, in units of 1 point of error and 0.02 of γ",
+            ["row", "nearest universe", "its distance", "the default's"],
+            distances if output.nearest else [],
+        ),
+        *([_nearest_table(readings, output.nearest)] if output.nearest else []),
+    ]
+    return [each for each in made if each.rows]
 
 
 def _nearest_table(readings: Readings, nearest: NearestUniverse) -> TextTable:
