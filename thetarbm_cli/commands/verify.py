@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from thetarbm_cli.commands.options import json_option
-from thetarbm_cli.commands.session import Session, pass_session
+from thetarbm_cli.commands.common import Session, json_option, pass_session
 from thetarbm_cli.errors import EXIT_FAILED
 from thetarbm_cli.ui import print_table, state_cell
 
 if TYPE_CHECKING:
-    from thetarbm_cli.outputs import Check
+    from thetarbm_cli.measures.theory import Check
 
 
 @click.command("verify")
@@ -27,19 +26,18 @@ def command(session: Session, rotations: int, size: int) -> int:
     measured deviation is shown. Exit code 1 if an exact claim fails.
     """
     from thetarbm_cli.data.sources.mnist import sample_digits
-    from thetarbm_cli.imaging.rotation import KINDS
-    from thetarbm_cli.measures.theory import TOLERANCES, verify
-    from thetarbm_cli.outputs import Verify
+    from thetarbm_cli.measures.theory import TOLERANCES, Verified, verify
+    from thetarbm_cli.parameters import ROTATION_KINDS
 
     checks: list[Check] = []
     with session.progress("checking") as progress:
 
         def note(check: Check) -> None:
             checks.append(check)
-            progress(len(checks), len(KINDS) * len(TOLERANCES))
+            progress(len(checks), len(ROTATION_KINDS) * len(TOLERANCES))
 
         verify(sample_digits(1000, size), rotations=rotations, on_check=note)
-    output = Verify(passed=all(check.passed for check in checks), checks=checks)
+    output = Verified(passed=all(check.passed for check in checks), checks=checks)
     if not session.print_json(output):
         rows = [(check.rotation, check.name, f"{check.value:.3g}", state_cell(_verdict(check))) for check in checks]
         print_table(("rotation", "check", "deviation", "verdict"), rows)
