@@ -370,7 +370,7 @@ def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSe
     if facts.aligns_optionally:
         alignments = (True, False) if settings.aligned is None else (settings.aligned,)
     data = train.data
-    learned = {"dataset": data.dataset, "source": data.source, "data_seed": data.seed}
+    learned: dict[str, Any] = {"dataset": data.dataset, "source": data.source, "data_seed": data.seed}
     tested = {**learned}
     if train.tested_on != data.dataset:
         tested = {**learned, "dataset": train.tested_on, "source": settings.source or "generated"}

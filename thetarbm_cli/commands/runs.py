@@ -361,9 +361,7 @@ def _trained_runs(store: Store) -> tuple[list[Training], int]:
     return done, damaged
 
 
-def _wanted(
-    training: Training, words: list[str], profile: str | None, assigned: dict[str, Any]
-) -> list[MeasureSpec]:
+def _wanted(training: Training, words: list[str], profile: str | None, assigned: dict[str, Any]) -> list[MeasureSpec]:
     """Describe the measurements that are asked for of a training."""
     from thetarbm_cli.specs import measure_specs, measuring
 
@@ -545,9 +543,7 @@ def _write_csv(stream: Any, arrays: dict[str, Any]) -> None:
 
     from thetarbm_cli.data.recipes import PARTS
 
-    table = pd.DataFrame(
-        arrays["features"], columns=[f"unit{unit}" for unit in range(arrays["features"].shape[1])]
-    )
+    table = pd.DataFrame(arrays["features"], columns=[f"unit{unit}" for unit in range(arrays["features"].shape[1])])
     if "split" in arrays:
         table.insert(0, "split", np.array(list(PARTS))[arrays["split"]])
     if "labels" in arrays:
@@ -659,9 +655,7 @@ def perturb(
     make_all(session, store, plan(store, [unperturbed, *perturbed], only_seed=seed), jobs)
     recorded = Recorded([each for each in store.trainings() if each.spec.seed == seed])
     sha256 = next((each.images_sha256 for each in recorded.trained(unperturbed, seed)), "")
-    results = Results(
-        Source(unperturbed.source, sha256, unperturbed.tested_on), [unperturbed, *perturbed], recorded
-    )
+    results = Results(Source(unperturbed.source, sha256, unperturbed.tested_on), [unperturbed, *perturbed], recorded)
     values = {cell.name: results.value(cell, ERROR) for cell in results.cells}
     if any(not value.values for value in values.values()):
         raise InputError(f"{source} has no labels, which a test error needs")
