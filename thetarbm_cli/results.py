@@ -269,16 +269,22 @@ class Results:
     recorded: Recorded
 
     def trainings(self, cell: Cell) -> list[Training]:
-        """Give the trainings of a cell on these images that are done, by seed.
+        """Give the trainings that were tested on these images as a cell asks for, by seed.
 
         Of each seed, those with the most of the cell's measurements come first, then the newest: all numbers of a cell
-        are of one training as far as they can be.
+        are of one training as far as they can be. One that was only tested for another profile is not the cell's.
         """
         found = self.recorded.by_cell.get(cell.train_spec().cell_key, [])
-        done = [each for each in found if each.state == "done" and self._belongs(cell, each)]
-        if len({each.spec.seed for each in done}) == len(done):
-            return done
-        return sorted(done, key=lambda each: (each.spec.seed, len(each.lacking(cell.measure_specs))))
+        if not found:
+            return []
+        wanted = {spec.key for spec in cell.measure_specs}
+        tests = {spec.key for spec in cell.measure_specs if spec.part != "train"}
+        own = [
+            each
+            for each in found
+            if each.state == "done" and not tests.isdisjoint(each.by_key) and self._belongs(cell, each)
+        ]
+        return sorted(own, key=lambda each: (each.spec.seed, len(wanted - each.by_key.keys())))
 
     def _belongs(self, cell: Cell, training: Training) -> bool:
         if not self.source.sha256 or cell.compares_data:

@@ -60,7 +60,7 @@ def _complete(history: list[dict[str, float]]) -> list[dict[str, float]]:
 class MadeFor(BaseModel):
     """What a training was first made for: cells of a suite, and the profile whose sizes it has."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     profile: str = "paper"
     suite: str = ""

@@ -193,7 +193,7 @@ def info(session: Session) -> None:
         },
     )
     if not session.print_json(output):
-        print_fields(_as_fields(output))
+        print_fields(_info_fields(output))
 
 
 def _blas_pools() -> list[dict[str, Any]]:
@@ -216,7 +216,7 @@ def _version(distributions: tuple[str, ...]) -> str | None:
     return None
 
 
-def _as_fields(found: Info) -> list[tuple[str, str]]:
+def _info_fields(found: Info) -> list[tuple[str, str]]:
     """Lay it out for people: labels and their lines."""
     versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in found.versions.items())
     lines = {
