@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, Field
 
-from thetarbm_cli.errors import InputError, did_you_mean
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import DEFAULT, ERROR, MEASURES, NOT_ALIGNED
 from thetarbm_cli.measures.theory import TheoryRecord
@@ -293,7 +293,7 @@ def make_sections(
     What is run on request is shown if it has measurements of its own, or if it is asked for.
     """
     if only is not None and only not in suite.tables:
-        raise InputError(f"there is no table {only!r}; {did_you_mean(only, suite.tables)}")
+        raise InputError(f"there is no table {only!r}; choose from {', '.join(suite.tables)}")
     names = list(suite.tables) if only is None else [only]
     sections: list[Section] = []
     for results in collect(suite, profile, trainings):
