@@ -1,8 +1,9 @@
-"""Claims, influence and distances over universes, on made-up records whose answers are known."""
+"""Claims, influence, distances and figures over universes, on made-up trainings whose answers are known."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -16,8 +17,13 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, chi2_contingency
 
 from tests.records import save, training_for
+from tests.reporting.pages import read
 from tests.runs import call
 from tests.suites import write_suite
+from thetarbm_cli.reporting.figures import make
+from thetarbm_cli.reporting.figures.context import FigureContext, FigureMissing, figure_context
+from thetarbm_cli.reporting.html.content import gather
+from thetarbm_cli.reporting.html.page import render_page
 from thetarbm_cli.reporting.multiverse import Analysis, Multiverse, analyse, explained, find_universes, wilson
 from thetarbm_cli.store import Store, Training
 from thetarbm_cli.suite import Cell, load_suite
@@ -66,6 +72,8 @@ multiverse:
     tables: {cells: [rbm, orbm, theta, tirbm], choices: [batch, floor, orbm, tirbm], rare: {tirbm: 3}}
 experiments:
 """ + "".join(EXPERIMENT.format(name, *map(PUBLISHED.format, (0.3, 0.1))) for name in ("rbm", "orbm", "theta", "tirbm"))
+
+RIVALS = ["rbm", "orbm", "tirbm"]
 
 Numbers = Callable[[Universe, Cell], dict[str, float] | None]
 
@@ -327,15 +335,125 @@ def test_an_installed_package_brings_its_universes(
     assert not (tmp_path / "nothing").exists()
 
 
-def test_what_is_recorded_is_printed(readings: Readings, tmp_path: Path) -> None:
-    save(tmp_path, *trainings_of(readings, usual))
-    words = ("multiverse", "--suite", str(write_suite(tmp_path, SUITE)))
-    shown = call(tmp_path, tmp_path, *words, "--json").json
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, readings: Readings) -> Path:
+    """A results folder with the runs of universes, and their suite."""
+    folder = tmp_path_factory.mktemp("universes")
+    write_suite(folder, SUITE)
+    save(folder, *trainings_of(readings, usual))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def context(folder: Path, readings: Readings) -> FigureContext:
+    return figure_context(readings.suite, Store(folder, shipped=False))
+
+
+@pytest.fixture(scope="module")
+def analysis(readings: Readings) -> Analysis:
+    return analysis_of(readings)
+
+
+def test_what_is_recorded_is_printed(folder: Path, analysis: Analysis, tmp_path: Path) -> None:
+    words = ("multiverse", "--suite", str(folder / "suite.yaml"))
+    shown = call(tmp_path, folder, *words, "--json").json
     jsonschema.validate(shown, Multiverse.model_json_schema())
-    assert shown == analysis_of(readings).output().model_dump(mode="json")
-    text = call(tmp_path, tmp_path, *words)
+    assert shown == analysis.output().model_dump(mode="json")
+    text = call(tmp_path, folder, *words)
     assert text.code == 0
     assert "The θ-RBM has the lowest test error." in text.out
     empty = call(tmp_path, tmp_path / "nothing", *words)
     assert "--universes 64" in empty.out
     assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize(("name", "column", "sign"), [("error", "test_error_percent", -1), ("gamma", "gamma_test", 1)])
+def test_a_specification_curve_is_sorted_and_its_dashboard_has_the_options(
+    context: FigureContext, analysis: Analysis, name: str, column: str, sign: int
+) -> None:
+    axes = make(f"universes-{name}", context).figure.axes
+    upper, lower = axes[: len(RIVALS)], axes[len(RIVALS) :]
+    lines = analysis.differences[analysis.differences["column"] == column]
+    for curve, dashboard, rival in zip(upper, lower, RIVALS, strict=True):
+        means = lines[lines["model"] == rival].groupby("universe")["difference"].mean()
+        shown = {line.get_label(): line for line in curve.lines}
+        better, worse = shown["θ-RBM better"], shown["rival better"]
+        values = dict(zip([*better.get_xdata(), *worse.get_xdata()], [*better.get_ydata(), *worse.get_ydata()],
+                          strict=True))  # fmt: skip
+        assert [values[rank] for rank in range(len(means))] == pytest.approx(sorted(means))
+        assert (sign * np.array(better.get_ydata()) > 0).all()
+        assert list(shown["as the suite reads it"].get_ydata()) == [means["default"]]
+        assert f"{100 * (sign * means > 0).mean():.0f} % of {len(means)}" in curve.get_title()
+        # A choice of two options: each universe has one of them, so that its strokes are as many as the universes.
+        rows = [text.get_text() for text in lower[0].get_yticklabels()]
+        strokes = [line for line in dashboard.lines if line.get_marker() == "|"]
+        for choice in ("batch", "floor"):
+            wanted = {row for row, text in enumerate(rows) if text.startswith(f"{choice}: ")}
+            assert sum(len(line.get_xdata()) for line in strokes if set(line.get_ydata()) & wanted) == len(means)
+
+
+def test_influence_is_a_heat_map_of_the_mean_over_targets(context: FigureContext, analysis: Analysis) -> None:
+    axes = make("universes-influence", context).figure.axes[0]
+    choices = [text.get_text() for text in axes.get_yticklabels()]
+    grid = np.ma.getdata(axes.images[0].get_array())
+    own = analysis.influence.loc[
+        [("theta/sparsity=0.3", "test_error_percent"), ("theta/sparsity=0.1", "test_error_percent")]
+    ]
+    models = [text.get_text() for text in axes.texts if text.get_text() in (*RIVALS, "theta")]
+    column = 3 * models.index("theta")
+    assert grid[choices.index("floor"), column] == pytest.approx(100 * own["floor"].mean())
+    assert grid[choices.index("floor")].max() == grid.max(where=~np.isnan(grid), initial=0)
+
+
+def test_clouds_have_a_mark_for_each_universe_and_the_papers(context: FigureContext, analysis: Analysis) -> None:
+    panels = make("universes-clouds", context).figure.axes
+    assert [axes.get_title() for axes in panels] == ["sparsity 0.3", "sparsity 0.1"]
+    for axes in panels:
+        clouds = {line.get_label(): line for line in axes.lines}
+        for model in (*RIVALS, "theta"):
+            assert len(clouds[model].get_xdata()) == len(analysis.universes)
+        papers = [line for line in axes.lines if line.get_label() == "the paper's"]
+        assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in papers] == [(12.0, 0.5)] * 4
+
+
+def test_files_are_named_by_no_size_and_no_source(folder: Path, tmp_path: Path) -> None:
+    wanted = ["figures", "universes-clouds", "--profile", "survey", "--suite", str(folder / "suite.yaml")]
+    assert call(tmp_path, folder, *wanted, "--out", str(tmp_path / "out")).code == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["universes-clouds.png"]
+
+
+def test_without_universes_the_command_is_named(tmp_path: Path) -> None:
+    empty = figure_context(load_suite(write_suite(tmp_path, SUITE)), Store(tmp_path, shipped=False))
+    with pytest.raises(FigureMissing, match="thetarbm multiverse --universes"):
+        make("universes-error", empty)
+
+
+def test_a_universe_that_lacks_a_target_is_in_no_mean(context: FigureContext, analysis: Analysis) -> None:
+    lines = analysis.differences
+    assert lines["target"].nunique() > 1
+    lost = lines[lines["model"] == "tirbm"].iloc[0]
+    known = lines[~((lines["universe"] == lost["universe"]) & (lines["target"] == lost["target"]))]
+    fewer = copy(analysis)
+    vars(fewer)["differences"] = known
+    others = {**vars(context), "loaded": {"universes": fewer}}
+    titles = [
+        [axes.get_title() for axes in make("universes-error", each).figure.axes]
+        for each in (context, FigureContext(**others))
+    ]
+    before, after = ([int(title.split()[-1]) for title in own if title] for own in titles)
+    assert after == [count - 1 for count in before]
+
+
+def test_the_report_has_the_share_of_each_claim_and_every_universe(folder: Path, analysis: Analysis) -> None:
+    page = read(render_page(gather(Store(folder, shipped=False), folder / "suite.yaml", "paper")))
+    shares = {each.claim: each for each in analysis.claims()}
+    rows = page.one("table", id="readings-claims").one("tbody").all("tr")
+    assert [float(row.all("td")[0].attributes["data-value"]) for row in rows] == [
+        each.share for each in shares.values()
+    ]
+    listed = page.one("table", id="readings-universes").one("tbody").all("tr")
+    assert [row.one("button").text for row in listed] == [each.universe.name for each in analysis.universes]
+    for row, each in zip(listed, analysis.universes, strict=True):
+        assert row.attributes["data-options"].split() == [f"{k}={v}" for k, v in each.universe.options.items()]
+    first = page.one("section", id="verdicts").all("summary")[0]
+    assert f"{100 * shares['lowest-error'].share:.0f} % of {shares['lowest-error'].of} universes" in first.words
