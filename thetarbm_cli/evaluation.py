@@ -1,4 +1,4 @@
-"""Measure a training: what it lacks of what is asked for is measured, and each number is kept as soon as it is there."""
+"""Measure a training: what it lacks of what is asked for, each number kept as soon as it is there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from thetarbm_cli.pipeline import (
     no_progress,
     perturbed_orientations,
 )
-from thetarbm_cli.specs import SVM, MeasureSpec
+from thetarbm_cli.specs import KEPT_IMAGES, SVM, MeasureSpec
 from thetarbm_cli.store import Measurement, Store, Training
 
 GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -87,7 +87,11 @@ def measure(
             report(step, done, total)
 
         evaluation = Evaluation(store, training, select_backend(backend), tell)
-        for spec in evaluation.possible(_in_order(missing)):
+        possible = evaluation.possible(wanted)
+        missing = [spec for spec in missing if spec in possible]
+        if not missing:
+            return training, True
+        for spec in _in_order(missing):
             started = time.perf_counter()
             values, details = evaluation.measure(spec, missing)
             store.add(
@@ -171,7 +175,14 @@ class Evaluation:
         key = (spec.features, spec.aligned)
         if key not in self._views:
             self._views[key] = View(self, spec)
-        return self._views[key].measure(spec, keep=any(each.measure == "invariance" for each in asked))
+        keep = any(each.measure == "invariance" and _rotated(each) == _rotated(spec) for each in asked)
+        return self._views[key].measure(spec, keep=keep)
+
+
+def _rotated(spec: MeasureSpec) -> tuple[Any, ...]:
+    """Give what the features of rotated copies depend on, but for how many images there are."""
+    images = (spec.dataset, spec.source, spec.data_seed, spec.part, spec.count)
+    return (*images, spec.features, spec.aligned, spec.offset)
 
 
 class View:
@@ -183,7 +194,8 @@ class View:
         if spec.aligned is False:
             self.model = copy.copy(evaluation.model).set_params(align=False)
         self.store, self.training = evaluation.store, evaluation.training
-        self._kept: dict[int, list[NDArray[np.float32]]] = {}
+        # Features of the first images (0) and each of their copies (1, …), by what they depend on.
+        self._kept: dict[Any, dict[int, list[NDArray[np.float32]]]] = {}
         self._svms: dict[Any, FeatureSVM] = {}
 
     def measure(self, spec: MeasureSpec, *, keep: bool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -207,12 +219,12 @@ class View:
             known = find_orientations(
                 self.store, self.model, images, chunk=DEFAULT_CHUNK, copies=rotations, offset=offset
             )
-        self._kept = {} if keep and role == "test" else self._kept
+        kept: dict[int, list[NDArray[np.float32]]] = {}
 
         def sample(features: NDArray[np.float32], first: int, number: int) -> NDArray[np.float32]:
             features = self._sampled(features, role, first, number)
-            if keep and role == "test":
-                self._kept.setdefault(number, []).append(features.copy())
+            if keep and first < KEPT_IMAGES:
+                kept.setdefault(number, []).append(features[: KEPT_IMAGES - first].copy())
             return features
 
         step = f"γ on the {role} images, Δ = {offset:g}°"
@@ -226,6 +238,8 @@ class View:
             orientations=None if known is None else lambda batch, first, n: known[n, first : first + len(batch)],
             progress=lambda done, total: self.evaluation.report(step, done, total),
         )
+        if keep:
+            self._kept[_rotated(spec)] = kept
         values = {
             f"gamma_{role}": _number(score.mean),
             f"gamma_ratio_{role}": _number(score.ratio_of_sums),
@@ -282,9 +296,10 @@ class View:
         """Take the other measures of invariance on features of test images and their rotated copies."""
         assert spec.svm is not None
         count = len(self.evaluation.images(spec)[0])
-        if sum(map(len, self._kept.get(0, []))) < count:
+        key = _rotated(spec)
+        if sum(map(len, self._kept.get(key, {}).get(0, []))) < count:
             self._gamma(spec.model_copy(update={"measure": "gamma"}), keep=True)
-        originals, *copies = (np.concatenate(parts)[:count] for _, parts in sorted(self._kept.items()))
+        originals, *copies = (np.concatenate(parts)[:count] for _, parts in sorted(self._kept[key].items()))
         truth, svm, labels = self.evaluation.images(spec)[1], self._svm(spec), []
         for done, features in enumerate((originals, *copies)):
             self.evaluation.report("invariance on the test images", done, len(copies) + 1)

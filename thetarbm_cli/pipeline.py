@@ -177,6 +177,8 @@ def train(
             # Another process made it meanwhile; one that was killed then may have left its checkpoint.
             store.path(run, CHECKPOINT).unlink(missing_ok=True)
             return found, True
+        if found is not None and found.state == "diverged":
+            raise DivergedError(f"{found.error}; --force trains it once more", found)
         if found is not None:
             logger.info("the weights of %s are missing: training it again; its record stays as it is", run)
 

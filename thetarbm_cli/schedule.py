@@ -64,7 +64,7 @@ class Job:
     run: str | None
     state: State
     reason: str
-    made_for: MadeFor = MadeFor()
+    made_for: MadeFor = MadeFor()  # noqa: RUF009  never changed
     source: str | None = None
     forced: bool = False
 
@@ -106,7 +106,7 @@ class Planner:
         sha = self.checksum(spec, source)
         same = self._by_key.get(spec.key, [])
         found = [each for each in same if sha in (None, each.images_sha256)]
-        newest = max(found, key=lambda each: each.number, default=None)
+        newest = max(found, key=lambda each: (each.state == "done", each.number), default=None)
         run = newest.run if newest else spec.run_id(sha) if sha else None
         if run is not None and self.store.holder(run) is not None:
             return run, "running", "another process works on it"
@@ -346,18 +346,20 @@ def run(
         return
     ordered = sorted(jobs, key=cost, reverse=True)
     suspects: list[Job] = []
-    with _executor(store, n_jobs, dask, scheduler, shared) as (new_executor, client):
+    with _executor(store, n_jobs, dask, scheduler, shared) as (new_executor, places, client):
         # The list of suspects grows while the first batch is made.
         for batch in itertools.chain([ordered], ([job] for job in suspects)):
-            for job, done in _side_by_side(store.absolute(), batch, backend, new_executor, client, poll, n_jobs):
+            waiting = list(batch)
+            for job, done in _side_by_side(store.absolute(), waiting, backend, new_executor, places, client, poll):
                 if done is None and batch is ordered:
                     logger.warning("the process of %s died; it is tried once more after the others", job.name)
                     suspects.append(job)
                     continue
                 ended = done or Done("failed", job.run, LOST_PROCESS)
-                yield job, ended
                 if ended.state == "failed" and not keep_going:
-                    return
+                    waiting.clear()
+                    suspects.clear()
+                yield job, ended
 
 
 def _one_by_one(
@@ -388,24 +390,24 @@ def _one_by_one(
 
 def _side_by_side(
     store: Store,
-    jobs: Sequence[Job],
+    waiting: list[Job],
     backend: str,
     new_executor: Callable[[], Any],
+    places: Callable[[], int],
     client: Elsewhere | None,
     poll: Callable[[Sequence[Job]], None],
-    n_jobs: int,
 ) -> Iterator[tuple[Job, Done | None]]:
     """Give jobs to an executor and yield each with how it ended; None if its process died.
 
-    On this machine no more jobs are given than there are processes, so that a death concerns those alone.
+    No more jobs are given than there are places for, so that a death concerns those alone. Who takes jobs out of
+    `waiting` ends it when the others are done.
     """
-    options, waiting = followup.call_options(), list(jobs)
+    options = followup.call_options()
     futures: dict[Future[Done | HandedBack], Job] = {}
-    at_once = n_jobs if client is None else len(jobs)
     executor, broken = new_executor(), False
     try:
         while waiting or futures:
-            while waiting and len(futures) < at_once and not broken:
+            while waiting and not broken and len(futures) < places():
                 job = waiting.pop(0)
                 futures[executor.submit(_work, store, backend, job, client, options)] = job
             finished, _ = wait(futures, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
@@ -450,9 +452,11 @@ def _store(store: Store, job: Job, handed: HandedBack) -> Done:
     found = None if job.forced else store.find(made.spec, made.images_sha256)
     run = found.run if found else store.new_id(made.spec, made.images_sha256)
     with store.locked(run):
+        # Another process may have made it meanwhile.
+        found = store.load(run)
+        if handed.weights is not None and store.load_weights(run) is None:
+            storage.write_bytes(store.path(run, WEIGHTS), handed.weights)
         if found is None:
-            if handed.weights is not None:
-                storage.write_bytes(store.path(run, WEIGHTS), handed.weights)
             store.save(made.model_copy(update={"run": run}))
         known = found.by_key if found else {}
         for content in handed.measurements:
@@ -466,18 +470,22 @@ def _store(store: Store, job: Job, handed: HandedBack) -> Done:
 @contextlib.contextmanager
 def _executor(
     store: Store, n_jobs: int, dask: bool, scheduler: str | None, shared: bool
-) -> Iterator[tuple[Callable[[], Any], Elsewhere | None]]:
-    """Open what runs jobs: a function that gives an executor, and what workers elsewhere are told."""
+) -> Iterator[tuple[Callable[[], Any], Callable[[], int], Elsewhere | None]]:
+    """Open what runs jobs: functions that give an executor and its number of places, and what workers are told."""
     if not dask:
-        from joblib.externals.loky import get_reusable_executor
+        from joblib.externals.loky import get_reusable_executor  # type: ignore[import-untyped]
 
-        yield lambda: get_reusable_executor(max_workers=n_jobs, timeout=60), None
+        yield lambda: get_reusable_executor(max_workers=n_jobs, timeout=60), lambda: n_jobs, None
         return
     token = storage.temporary_beside(store.folder.absolute() / "seen") if shared else contextlib.nullcontext()
     with _connected(scheduler, n_jobs) as client, token as path:
         _check_versions(client)
-        # A job is never pure for Dask: the store decides what is done already.
-        yield lambda: client.get_executor(pure=False), Elsewhere(path)
+        # A job is never pure for Dask: the store decides what is done already. A first one waits for the first worker.
+        yield (
+            lambda: client.get_executor(pure=False),
+            lambda: max(1, sum(client.nthreads().values())),
+            Elsewhere(path),
+        )
 
 
 @contextlib.contextmanager

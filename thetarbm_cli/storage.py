@@ -135,8 +135,12 @@ def append_line(target: Path, line: bytes) -> None:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(target, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        # What is behind a link, and a pipe or a device, is not ours.
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        handle = os.open(target, flags, 0o666)
         try:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise OSError(errno.EINVAL, "Not a plain file")
             size = os.fstat(handle).st_size
             torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
             content = (b"\n" if torn else b"") + line + b"\n"

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import platformdirs
 from numpy.typing import NDArray
@@ -29,11 +29,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from thetarbm_cli import documents, storage
 from thetarbm_cli.arrays import read_arrays, write_arrays
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import InputError, StorageError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
 
-FORMAT: Final = 2
+FORMAT: Literal[2] = 2
 RECORD, MEASURES, WEIGHTS, CHECKPOINT = "run.json", "measures.jsonl", "weights.npz", "checkpoint.npz"
 PACKS = "*.jsonl.xz"
 # What unpacks to more is not one of our files.
@@ -45,6 +45,8 @@ logger = logging.getLogger("thetarbm")
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Checksum = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+# The name of a folder, never a path.
+RunName = Annotated[str, Field(pattern=r"^\w[\w.-]*$")]
 
 
 def _complete(history: list[dict[str, float]]) -> list[dict[str, float]]:
@@ -76,7 +78,7 @@ class Measurement(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    run: str
+    run: RunName
     spec: MeasureSpec
     weights_sha256: Checksum
     images_sha256: Checksum
@@ -92,7 +94,7 @@ class Training(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     format: Literal[2] = FORMAT
-    run: str
+    run: RunName
     spec: TrainSpec
     images_sha256: Checksum
     state: Literal["done", "diverged"]
@@ -191,36 +193,20 @@ class Store:
         return self._load(run, self._packed().get(run, []))
 
     def _load(self, run: str, packed: list[dict[str, Any]]) -> Training | None:
-        trainings = [line for line in packed if "format" in line]
-        measurements = [line for line in packed if "format" not in line]
+        path, lines = self.path(run, RECORD), list(packed)
         try:
-            trainings.insert(0, documents.read(self.path(run, RECORD)))
+            lines.insert(0, {"format": None, **documents.read(path)})
         except FileNotFoundError:
             pass
         except ValueError as error:
-            logger.warning("%s is not used: %s", self.path(run, RECORD), error)
-            if not trainings:
-                return None
-        path = self.path(run, MEASURES)
-        with suppress(FileNotFoundError):
-            lines, problems = documents.read_lines(path)
-            measurements[:0] = lines
-            for problem in problems:
-                logger.warning("%s: %s; it is measured again when it is asked for", path, problem)
-        for content in trainings:
-            training = _validated(Training, content, self.path(run, RECORD))
-            if training is None:
-                continue
-            if training.run != run:
-                logger.warning("%s is not used: it belongs to run %s", self.path(run, RECORD), training.run)
-                continue
-            training.measurements = [
-                found
-                for line in measurements
-                if line.get("run") == run and (found := _validated(Measurement, line, path)) is not None
-            ]
-            return training
-        return None
+            logger.warning("%s is not used: %s", path, error)
+        if not lines:
+            return None
+        measured, problems = documents.read_lines(self.path(run, MEASURES))
+        for problem in problems:
+            logger.warning("%s: %s; it is measured again when it is asked for", self.path(run, MEASURES), problem)
+        # What the user measured comes before what is packed.
+        return _from_lines(run, [*lines[:1], *measured, *lines[1:]], path)
 
     def _packed(self) -> dict[str, list[dict[str, Any]]]:
         """Read the lines of all packs by run; a pack hides one of the same name inside the package."""
@@ -254,13 +240,15 @@ class Store:
         return training
 
     def find(self, spec: TrainSpec, images_sha256: str | None = None) -> Training | None:
-        """Find the newest training of a description, on images of a checksum where one is given."""
+        """Find the newest training of a description, on images of a checksum where one is given.
+
+        One that diverged counts only if there is no other.
+        """
 
         def may_be(run: str, lines: list[dict[str, Any]]) -> bool:
-            described = [line["spec"] for line in lines if "format" in line]
-            return run.startswith(f"{spec.model}-") and (
-                not described or any(each.get("seed") == spec.seed for each in described)
-            )
+            described = [line.get("spec") for line in lines if "format" in line]
+            seeds = [each.get("seed") for each in described if isinstance(each, dict)]
+            return run.startswith(f"{spec.model}-") and (not seeds or spec.seed in seeds)
 
         packed = self._packed()
         candidates = [run for run in {*self.own_identifiers(), *packed} if may_be(run, packed.get(run, []))]
@@ -271,7 +259,7 @@ class Store:
             and each.spec == spec
             and images_sha256 in (None, each.images_sha256)
         ]
-        return max(found, key=lambda each: each.number, default=None)
+        return max(found, key=lambda each: (each.state == "done", each.number), default=None)
 
     def identifiers(self) -> list[str]:
         """Name all runs that have a record, sorted."""
@@ -334,15 +322,22 @@ class Store:
     # Writing
 
     def new_id(self, spec: TrainSpec, images_sha256: str) -> str:
-        """Name a further training of a description: its id, or ``<id>-2`` and so on."""
-        known, base = set(self.identifiers()), spec.run_id(images_sha256)
+        """Name a further training of a description: its id, or ``<id>-2`` and so on.
+
+        A record that cannot be read leaves its name to the next; one of a newer version is refused.
+        """
+        base = spec.run_id(images_sha256)
         names = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
-        return next(name for name in names if name not in known)
+        found = next(name for name in names if self.load(name) is None)
+        documents.refuse_newer(self.path(found, RECORD), FORMAT)
+        return found
 
     def save(self, training: Training) -> None:
         """Write a training; one that is there already is never written over."""
         path = self.path(training.run, RECORD)
         documents.refuse_newer(path, FORMAT)
+        if self._load(training.run, []) is not None:
+            raise StorageError(f"{path} is there already, and is not written over")
         if path.exists():
             # A record that cannot be read is kept beside.
             number = next(n for n in itertools.count(1) if not path.with_name(f"damaged-{n}.json").exists())
@@ -391,8 +386,12 @@ class Store:
         """
         if not path.name.endswith(PACKS.removeprefix("*")):
             raise InputError(f"{path} is not read by any command: let its name end in {PACKS.removeprefix('*')}")
-        wanted = {*runs, *(read_pack(path) if path.exists() else ())}
-        found = {training.run: training for training in self.trainings(wanted)}
+        there = read_pack(path) if path.exists() else {}
+        if path.exists() and not there:
+            raise InputError(f"{path} cannot be read, and is not written over: move it away first")
+        wanted, packed = {*runs, *there}, self._packed()
+        loaded = (self._load(run, [*packed.get(run, []), *there.get(run, [])]) for run in wanted)
+        found = {training.run: training for training in loaded if training is not None}
         for run in sorted(wanted - found.keys()):
             raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again or leave it out")
         lines = []
@@ -413,9 +412,8 @@ class Store:
             if self.holder(run):
                 logger.warning("%s stays in %s: another process works on it", run, self.path(run))
                 continue
-            own, packed = self.load(run), [line for line in pack[run] if "format" not in line]
-            there = {MeasureSpec.model_validate(line["spec"]).key for line in packed}
-            if own is None or not own.by_key.keys() <= there:
+            own, there = self._load(run, []), _from_lines(run, pack[run], path)
+            if own is None or there is None or _texts(own) - _texts(there):
                 logger.warning("%s stays in %s: it is not as it was packed", run, self.path(run))
                 continue
             self.path(run, RECORD).unlink()
@@ -477,10 +475,32 @@ def _read_once(path: Path, changed: int, size: int) -> dict[str, list[dict[str, 
     return found
 
 
-Kind = TypeVar("Kind", Training, Measurement)
+def _from_lines(run: str, lines: Iterable[dict[str, Any]], path: Path) -> Training | None:
+    """Make a training of the first line that describes one, and of all that are measurements."""
+    found: Training | None = None
+    measurements = []
+    for line in lines:
+        if "format" not in line:
+            measurements.append(line)
+        elif found is None and (training := _validated(Training, line, path)) is not None:
+            if training.run == run:
+                found = training
+            else:
+                logger.warning("%s is not used: it belongs to run %s", path, training.run)
+    if found is not None:
+        own = (
+            _validated(Measurement, line, path.with_name(MEASURES)) for line in measurements if line.get("run") == run
+        )
+        found.measurements = [each for each in own if each is not None]
+    return found
 
 
-def _validated(kind: type[Kind], content: dict[str, Any], path: Path) -> Kind | None:
+def _texts(training: Training) -> set[str]:
+    """Give a training and each of its measurements as a text, without what a slim pack leaves out."""
+    return {each.model_dump_json(exclude={"details"}) for each in (training, *training.by_key.values())}
+
+
+def _validated(kind: type[Any], content: dict[str, Any], path: Path) -> Any:
     """Make a record of its content; None, with a warning, if this version does not read it."""
     try:
         if kind is Training:
