@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @profile_option
 @json_option
 @pass_session
-def command(
+def tables(
     session: Session,
     table: str | None,
     form: str | None,
@@ -58,8 +58,8 @@ def command(
 
     suite = load_suite(suite_path, check_settings=False)
     sections = make_sections(suite, profile, session.store().trainings(), load_theory(session.results), table)
-    tables = [each for section in sections for each in section.tables]
-    if not tables:
+    shown = [each for section in sections for each in section.tables]
+    if not shown:
         raise InputError(f"no experiment of the suite is in table {table}")
     folder, verdicts = out or session.results / "tables", out or session.results
     of_users, of_papers = (
@@ -82,7 +82,7 @@ def command(
     if session.as_json:
         session.print_json(tables_output(sections))
     elif form is None and sys.stdout.isatty():
-        for each in tables:
+        for each in shown:
             # A table without numbers says nothing of images that the paper has none on.
             if not (each.source.is_users and each.is_empty):
                 print_paper_table(each)
@@ -91,12 +91,12 @@ def command(
                 _print_verdicts(section)
     else:
         _, to_text = FORMATS[form or "markdown"]
-        click.echo("\n".join(to_text(each) for each in tables), nl=False)
+        click.echo("\n".join(to_text(each) for each in shown), nl=False)
     for line in missing_lines(sections):
         session.say(line)
     # Who only looks at the records of an installed package has no results folder, and needs none.
     if any(not section.results.is_empty for section in sections) and (out is not None or session.results.is_dir()):
-        empty = [each.name for each in tables if each.is_empty]
+        empty = [each.name for each in shown if each.is_empty]
         if empty:
             session.say(f"no file is written of what has no number yet: {', '.join(dict.fromkeys(empty))}")
         _write(session, of_papers | of_users, folder, verdicts, wanted=out is not None)
