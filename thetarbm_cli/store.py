@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import platformdirs
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from thetarbm_cli.errors import InputError, StorageError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
 
-FORMAT: Literal[2] = 2
+FORMAT: Final = 2
 RECORD, MEASURES, WEIGHTS, CHECKPOINT = "run.json", "measures.jsonl", "weights.npz", "checkpoint.npz"
 PACKS = "*.jsonl.xz"
 # What unpacks to more is not one of our files.
@@ -60,7 +60,7 @@ def _complete(history: list[dict[str, float]]) -> list[dict[str, float]]:
 class MadeFor(BaseModel):
     """What a training was first made for: cells of a suite, and the profile whose sizes it has."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     profile: str = "paper"
     suite: str = ""
@@ -382,8 +382,7 @@ class Store:
     def pack(self, path: Path, runs: Iterable[str], *, slim: bool = False) -> int:
         """Write trainings and measurements, together with what the pack has already; count its trainings.
 
-        The same records give the same bytes. A slim pack is without the details behind the numbers. In the folder of
-        packs, what another pack has is left out.
+        The same records give the same bytes. A slim pack is without the details behind the numbers.
         """
         if not path.name.endswith(PACKS.removeprefix("*")):
             raise InputError(f"{path} is not read by any command: let its name end in {PACKS.removeprefix('*')}")
@@ -395,17 +394,12 @@ class Store:
         found = {training.run: training for training in loaded if training is not None}
         for run in sorted(wanted - found.keys()):
             raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again or leave it out")
-        beside = set(path.parent.glob(PACKS)) - {path} if path.parent == self.results / "packed" else set()
-        there = [read_pack(other) for other in sorted(beside)]
         lines = []
         for run in sorted(found):
-            others = [line for pack in there for line in pack.get(run, [])]
-            if not any("format" in line for line in others):
-                lines.append(documents.line_text(found[run].model_dump(mode="json")))
+            lines.append(documents.line_text(found[run].model_dump(mode="json")))
             for each in found[run].by_key.values():
                 content = each.model_dump(mode="json")
-                if not any(line.get("spec") == content["spec"] for line in others):
-                    lines.append(documents.line_text({**content, "details": {}} if slim else content))
+                lines.append(documents.line_text({**content, "details": {}} if slim else content))
         storage.write_bytes(path, lzma.compress("".join(f"{line}\n" for line in lines).encode(), preset=9))
         return len(found)
 
@@ -506,7 +500,10 @@ def _texts(training: Training) -> set[str]:
     return {each.model_dump_json(exclude={"details"}) for each in (training, *training.by_key.values())}
 
 
-def _validated(kind: type[Any], content: dict[str, Any], path: Path) -> Any:
+Kind = TypeVar("Kind", Training, Measurement)
+
+
+def _validated(kind: type[Kind], content: dict[str, Any], path: Path) -> Kind | None:
     """Make a record of its content; None, with a warning, if this version does not read it."""
     try:
         if kind is Training:
