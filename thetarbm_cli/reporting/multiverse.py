@@ -22,17 +22,17 @@ import itertools
 import math
 import statistics
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
 from thetarbm_cli.measures import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING
-from thetarbm_cli.reporting.claims import HOLDS, LEVEL, RIVALS, evaluate, multiverse_claims
+from thetarbm_cli.reporting.claims import LEVEL, REPRODUCED, RIVALS, evaluate, multiverse_claims
 from thetarbm_cli.results import Recorded, Results, Source
 from thetarbm_cli.store import Training
 from thetarbm_cli.suite import Cell, Choice, Suite
@@ -210,46 +210,37 @@ class Analysis:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """All numbers: a line per universe, cell and column, with the options of every choice as further columns."""
+        names = ["universe", "cell", "model", "label", "target", "column", "value", "published"]
         lines = [
-            {
-                "universe": each.universe.name,
-                "kind": each.universe.kind,
-                "cell": base.name,
-                "model": cell.model,
-                "label": cell.label,
-                "target": cell.at.get("sparsity"),
-                "column": column,
-                "value": value.values[0],
-                "published": value.published,
-                **each.universe.options,
-            }
+            [*places, cell.at.get("sparsity"), column, value.values[0], value.published]
             for each in self.universes
             for base, cell in zip(self.readings.base, each.cells, strict=True)
+            for places in [(each.universe.name, base.name, cell.model, cell.label)]
             for column in UNITS
             if (value := each.value(cell, column)).values
         ]
-        names = ["universe", "kind", "cell", "model", "label", "target", "column", "value", "published"]
-        return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
+        return self._with_options(pd.DataFrame(lines, columns=names))
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
         """Which claims hold where: a line per universe and judged claim, with the options as further columns."""
+        names = ["universe", "claim", "text", "holds", "compared"]
         lines = [
-            {
-                "universe": each.universe.name,
-                "kind": each.universe.kind,
-                "claim": found.claim,
-                "text": found.text,
-                "holds": found.verdict in HOLDS,
-                "compared": found.compared,
-                **each.universe.options,
-            }
+            (each.universe.name, found.claim, found.text, found.verdict == REPRODUCED, found.compared)
             for each in self.universes
             for claim in multiverse_claims(each)
             if (found := evaluate(claim, each)).evidence
         ]
-        names = ["universe", "kind", "claim", "text", "holds", "compared"]
-        return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
+        return self._with_options(pd.DataFrame(lines, columns=names))
+
+    def _with_options(self, lines: pd.DataFrame) -> pd.DataFrame:
+        """Add the kind and the options of each line's universe."""
+        options = [
+            {"universe": each.universe.name, "kind": each.universe.kind, **each.universe.options}
+            for each in self.universes
+        ]
+        known = pd.DataFrame(options, columns=["universe", "kind", *self.readings.choices])
+        return lines.merge(known, on="universe", how="left")
 
     @cached_property
     def differences(self) -> pd.DataFrame:
@@ -320,25 +311,21 @@ class Analysis:
 
     def spread(self) -> list[NumberSpread]:
         """Compute each number's deviation over the sampled universes, and over seeds and data seeds at full size."""
-        full = self.at_full_size
+        full, found = self.at_full_size, []
+        cells = {cell.name: cell for cell in full.cells}
         data_seeds = sorted({each.spec.data.seed for each in full.recorded.trainings})
         sampled = self.frame[self.frame["kind"] == "sampled"]
-        found = []
         for (name, column), own in sampled.groupby(["cell", "column"], sort=False):
             if len(own) < 2:
                 continue
-            seeds: tuple[float, ...] = ()
-            firsts: list[float] = []
-            for cell in full.cells:
-                if cell.name == name:
-                    seeds = full.value(cell, str(column)).values
-                    others = [replace(cell, given={**cell.given, "data.seed": seed}) for seed in data_seeds]
-                    firsts = [number for each in others for number in full.value(each, str(column)).values[:1]]
+            cell = cells.get(str(name))
+            others = [replace(cell, given={**cell.given, "data.seed": seed}) for seed in data_seeds] if cell else []
+            firsts = [number for each in others for number in full.value(each, str(column)).values[:1]]
             found.append(
                 NumberSpread(
                     measure=f"{name} {column}",
                     universes=float(own["value"].std()),
-                    seeds=statistics.stdev(seeds) if len(seeds) > 1 else None,
+                    seeds=full.value(cell, str(column)).deviation if cell else None,
                     data_seeds=statistics.stdev(firsts) if len(firsts) > 1 else None,
                 )
             )
@@ -503,13 +490,14 @@ def explained(values: pd.Series[float], options: pd.Series[str]) -> float:
     return max(0.0, 1 - (within / (n - k)) / (total / (n - 1)))
 
 
-class TextTable(NamedTuple):
+@dataclass
+class TextTable:
     """A table of texts."""
 
     name: str
     title: str
     headings: list[str]
-    rows: list[list[str]]
+    rows: list[list[str]] = field(default_factory=list)
     note: str = ""
 
 
@@ -527,47 +515,34 @@ def share_text(claim: ClaimShare) -> str:
 
 
 def tables(readings: Readings, output: Multiverse) -> list[TextTable]:
-    """Lay out claims, influence and what is nearest as tables of texts; a table without rows is left out."""
-    default = {True: "holds", False: "does not hold", None: MISSING}
-    claims = [
-        [
-            each.text,
-            default[each.default],
-            share_text(each),
-            ", ".join(choice.axis for choice in each.decided_by if choice.chance < LEVEL) or MISSING,
-        ]
-        for each in output.claims
-    ]
-    influence = []
+    """Lay out claims, influence and what is nearest as tables of texts; one without rows is left out."""
+    found = TextTable("claims", "Claims over universes", ["claim", "default", "holds in (95 % interval)", "decided by"])
+    influence = TextTable(
+        "influence",
+        "Standard deviation of each number, and its main effects",
+        ["cell", "number", "over universes", "over seeds", "over data seeds", "choices that explain the first"],
+    )
+    distances = TextTable(
+        "distances",
+        "Distance to the paper, in units of 1 point of error and 0.02 of γ",
+        ["row", "nearest universe", "its distance", "the default's"],
+    )
+    for claim in output.claims:
+        deciding = ", ".join(choice.axis for choice in claim.decided_by if choice.chance < LEVEL)
+        default = {True: "holds", False: "does not hold", None: MISSING}[claim.default]
+        found.rows.append([claim.text, default, share_text(claim), deciding or MISSING])
     for spread in output.spread:
         own = [each for each in output.influence if each.measure == spread.measure and each.share >= SMALLEST_SHARE]
         own = sorted(own, key=lambda each: -each.share)[:MOST_DECIDING]
         cell, _, column = spread.measure.rpartition(" ")
         texts = [MEASURES[column].text(value) for value in (spread.universes, spread.seeds, spread.data_seeds)]
         words = ", ".join(f"{each.axis} {100 * each.share:.0f} %" for each in own)
-        influence.append([cell, MEASURES[column].label, *texts, words or MISSING])
+        influence.rows.append([cell, MEASURES[column].label, *texts, words or MISSING])
     show = MEASURES[ERROR].text
-    distances = [[each.row, each.universe, show(each.distance), show(each.default)] for each in output.rows]
-    spreads = ["over universes", "over seeds", "over data seeds"]
-    made = [
-        TextTable(
-            "claims", "Claims over universes", ["claim", "default", "holds in (95 % interval)", "decided by"], claims
-        ),
-        TextTable(
-            "influence",
-            "Standard deviation of each number, and its main effects",
-            ["cell", "number", *spreads, "choices that explain the first"],
-            influence,
-        ),
-        TextTable(
-            "distances",
-            "Distance to the paper, in units of 1 point of error and 0.02 of γ",
-            ["row", "nearest universe", "its distance", "the default's"],
-            distances if output.nearest else [],
-        ),
-        *([_nearest_table(readings, output.nearest)] if output.nearest else []),
-    ]
-    return [each for each in made if each.rows]
+    for row in output.rows if output.nearest else ():
+        distances.rows.append([row.row, row.universe, show(row.distance), show(row.default)])
+    nearest = [_nearest_table(readings, output.nearest)] if output.nearest else []
+    return [each for each in (found, influence, distances, *nearest) if each.rows]
 
 
 def _nearest_table(readings: Readings, nearest: NearestUniverse) -> TextTable:
