@@ -370,7 +370,7 @@ def status(
     return EXIT_RUNS_MISSING if output.due else 0
 
 
-MODELS, SPARSITY, PROFILE, FIGURE = ("rbm", "orbm", "tirbm", "theta"), 0.3, "quick", "filters"
+MODELS, SPARSITY, PROFILE, FIGURE = ("rbm", "orbm", "tirbm", "theta"), 0.3, "quick", "filters-theta"
 
 
 @click.command("demo")

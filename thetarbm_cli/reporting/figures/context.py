@@ -30,6 +30,7 @@ class FigureContext:
     Attributes
     ----------
     results : what was measured on images of one source
+    others : further sources that have records
     units : hidden units whose filters are shown; empty for the most active ones
     loaded : universes that a figure has asked for, kept for the next one
     """
@@ -38,6 +39,7 @@ class FigureContext:
     store: Store
     profile: str
     results: Results
+    others: tuple[Source, ...] = ()
     units: tuple[int, ...] = ()
     loaded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -85,8 +87,8 @@ class FigureContext:
 
 def figure_context(
     suite: Suite, store: Store, profile: str = "paper", source: str | None = None, *, units: Sequence[int] = ()
-) -> tuple[FigureContext, list[Source]]:
-    """Read all records of a results folder, keep those on one source of the paper's images, and name the other sources.
+) -> FigureContext:
+    """Read all records of a results folder, and keep those on one source of the paper's data set or the user's images.
 
     Without a source it is the suite's, or another one if only that has records; of several contents, that with the most.
     """
@@ -99,8 +101,8 @@ def figure_context(
         key=lambda each: sum(len(each.trainings(cell)) for cell in each.cells),
         default=Results(Source(wanted, ""), suite.cells(profile, source), Recorded(trainings)),
     )
-    others = [each.source for each in collected if each is not results]
-    return FigureContext(suite, store, profile, results, tuple(units)), others
+    others = tuple(each.source for each in collected if each is not results and not each.is_empty)
+    return FigureContext(suite, store, profile, results, others, tuple(units))
 
 
 class FigureMissing(ThetaRBMError):  # noqa: N818  the name says what it is
