@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import scipy.sparse
 
-from tests.experiments.runs import Command
+from tests.runs import Command
 from thetarbm_cli.measures import theory
 
 QUICK = ("verify", "--size", "8", "--rotations", "4")
