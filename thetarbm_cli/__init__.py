@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thetarbm_cli.data.prepare import load_images
-    from thetarbm_cli.experiments.runs.loading import load_run
     from thetarbm_cli.models import RBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
-    from thetarbm_cli.reporting.frame import load_records
+    from thetarbm_cli.pipeline import load_run
+    from thetarbm_cli.results import load_records
 
 __all__ = [
     "RBM",
@@ -28,8 +28,8 @@ __version__ = "0.1.0"
 # Where each name lives that is imported when it is first asked for.
 _LAZY = {
     "load_images": "thetarbm_cli.data.prepare",
-    "load_records": "thetarbm_cli.reporting.frame",
-    "load_run": "thetarbm_cli.experiments.runs.loading",
+    "load_records": "thetarbm_cli.results",
+    "load_run": "thetarbm_cli.pipeline",
     **dict.fromkeys(("RBM", "OrientedRBM", "ThetaRBM", "TransformInvariantRBM"), "thetarbm_cli.models"),
 }
 

@@ -18,8 +18,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from thetarbm_cli import __version__, followup
-from thetarbm_cli.commands.options import UserPath
-from thetarbm_cli.commands.session import Session
+from thetarbm_cli.commands.common import Session, UserPath
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ThetaRBMError, did_you_mean
 from thetarbm_cli.ui import say
 
@@ -28,27 +27,26 @@ logger = logging.getLogger("thetarbm")
 # Set by the script of a shell that asks what may follow, or wants the script itself.
 COMPLETION_VARIABLE = "_THETARBM_COMPLETE"
 
-# Commands, each a module of its name in thetarbm_cli.commands, with the first line of their help.
+# Commands: the module of thetarbm_cli.commands that has each, and the first line of its help.
 COMMANDS = {
-    "demo": "Show the paper's comparison at a quick size, beside the full-size results.",
-    "prepare-data": "Prepare a data set, or your own images.",
-    "train": "Train one model; a finished run is found again, a cut-off one resumed.",
-    "evaluate": "Measure runs: RBF-SVM test error and γ-score.",
-    "features": "Write the features of a run to a file.",
-    "perturb": "Make Table 3: test error under perturbed orientations.",
-    "run": "Make the runs of the suite that are missing.",
-    "status": "Say what of the suite is done, and why the rest is not.",
-    "tables": "Print the paper's tables and the verdicts, from the records.",
-    "multiverse": "Judge the claims over all plausible readings of the paper.",
-    "report": "Write one HTML page with everything, for a browser.",
-    "list": "List all runs: the settings that set each apart, and its numbers.",
-    "compare": "Show in which settings and numbers runs differ.",
-    "show": "Show one run: settings, numbers, history, files.",
-    "figures": "Draw figures of what was measured and learned.",
-    "pack": "Put the records of many runs into one file.",
-    "clean": "Remove stale runs, or the weights.",
-    "verify": "Check the paper's lemma and theorem numerically.",
-    "info": "Show versions, backend, threads, folders and what is prepared.",
+    "demo": ("suite", "Show the paper's comparison at a quick size, beside the full-size results."),
+    "prepare-data": ("system", "Prepare a data set, or your own images."),
+    "train": ("runs", "Train one model; a finished run is found again, a cut-off one resumed."),
+    "evaluate": ("runs", "Measure runs: RBF-SVM test error and γ-score."),
+    "features": ("runs", "Write the features of a run to a file."),
+    "perturb": ("runs", "Make Table 3: test error under perturbed orientations."),
+    "run": ("suite", "Make the runs of the suite that are missing."),
+    "status": ("suite", "Say what of the suite is done, and why the rest is not."),
+    "tables": ("tables", "Print the paper's tables and the verdicts, from the records."),
+    "multiverse": ("multiverse", "Judge the claims over all plausible readings of the paper."),
+    "report": ("report", "Write one HTML page with everything, for a browser."),
+    "list": ("records", "List all runs: the settings that set each apart, and its numbers."),
+    "show": ("records", "Show one run: settings, numbers, history, files; or where several differ."),
+    "figures": ("figures", "Draw figures of what was measured and learned."),
+    "pack": ("records", "Put the records of many runs into one file."),
+    "clean": ("records", "Remove stale runs, or the weights."),
+    "verify": ("system", "Check the paper's lemma and theorem numerically."),
+    "info": ("system", "Show versions, backend, threads, folders and what is prepared."),
 }
 
 
@@ -120,24 +118,24 @@ class CommandGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module and return its ``command``."""
+        """Import the command's module and find it there."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"thetarbm_cli.commands.{cmd_name.replace('-', '_')}")
-        command: click.Command = module.command
-        return command
+        module = importlib.import_module(f"thetarbm_cli.commands.{COMMANDS[cmd_name][0]}")
+        found = (each for each in vars(module).values() if isinstance(each, click.Command) and each.name == cmd_name)
+        return next(found)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Complete commands from the table above, and options."""
         commands = [
-            CompletionItem(name, help=summary) for name, summary in COMMANDS.items() if name.startswith(incomplete)
+            CompletionItem(name, help=about) for name, (_, about) in COMMANDS.items() if name.startswith(incomplete)
         ]
         return commands + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table above, without importing any of them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
 
 
 @click.command(
@@ -203,7 +201,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with its exit code; without arguments, show the help."""
     logger.handlers[:] = [_StderrHandler()]
     logger.propagate = False
-    # An old code page of Windows has no γ: a question mark there is better than no output.
+    # Where the locale has no γ, a question mark is better than no output.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -14,8 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict
+
 import thetarbm_cli
 from thetarbm_cli.backend import Backend
+from thetarbm_cli.data.prepared import PreparedFile
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "scikit-image")
 
@@ -111,3 +114,22 @@ def _revision() -> dict[str, Any] | None:
 def _git(folder: Path, *arguments: str) -> str:
     result = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True, timeout=10)
     return result.stdout.strip()
+
+
+class Info(BaseModel):
+    """What ``thetarbm info --json`` prints."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    version: str
+    backend: str
+    backend_reason: str
+    """Why this backend was taken."""
+    blas: list[dict[str, Any]]
+    """BLAS libraries in the process, as threadpoolctl describes them."""
+    threads: int
+    data_dir: str
+    results_dir: str
+    prepared: list[PreparedFile]
+    versions: dict[str, str | None]
+    """Python and libraries; null if one is not installed."""

@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import platformdirs
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from thetarbm_cli.errors import InputError, StorageError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
 
-FORMAT: Literal[2] = 2
+FORMAT: Final = 2
 RECORD, MEASURES, WEIGHTS, CHECKPOINT = "run.json", "measures.jsonl", "weights.npz", "checkpoint.npz"
 PACKS = "*.jsonl.xz"
 # What unpacks to more is not one of our files.
@@ -60,7 +60,7 @@ def _complete(history: list[dict[str, float]]) -> list[dict[str, float]]:
 class MadeFor(BaseModel):
     """What a training was first made for: cells of a suite, and the profile whose sizes it has."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     profile: str = "paper"
     suite: str = ""
@@ -500,7 +500,10 @@ def _texts(training: Training) -> set[str]:
     return {each.model_dump_json(exclude={"details"}) for each in (training, *training.by_key.values())}
 
 
-def _validated(kind: type[Any], content: dict[str, Any], path: Path) -> Any:
+Kind = TypeVar("Kind", Training, Measurement)
+
+
+def _validated(kind: type[Kind], content: dict[str, Any], path: Path) -> Kind | None:
     """Make a record of its content; None, with a warning, if this version does not read it."""
     try:
         if kind is Training:

@@ -640,7 +640,7 @@ def _resolve_likes(document: Document, content: dict[str, Any]) -> None:
             continue
         like = entry.get("like")
         if like is not None:
-            if like not in known:
+            if not isinstance(like, str) or like not in known:
                 message = f"no experiment {like!r} above: {did_you_mean(str(like), known)}"
                 document.add(("experiments", number, "like"), message)
                 continue
@@ -839,7 +839,9 @@ def suite_names(given: Path | None = None) -> dict[str, dict[str, str]]:
     Each has what it is about; a suite that cannot be read has none.
     """
     try:
-        content = read_document(find_suite(given)).content
+        document = read_document(find_suite(given))
+        content = document.content
+        _resolve_likes(document, content)
         merged = _with_shipped(content)
         experiments = {entry["name"]: entry for entry in content["experiments"]}
         cells = {}

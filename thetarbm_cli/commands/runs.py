@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -329,7 +330,7 @@ def evaluate(
                         wanted,
                         backend=session.backend_name,
                         force=force,
-                        report=lambda step, done, total, run=training.run: display.update(run, step, done, total),
+                        report=partial(display.update, training.run),
                     )
                     numbers = _numbers(found, wanted)
                 output.runs.append(
@@ -361,9 +362,7 @@ def _trained_runs(store: Store) -> tuple[list[Training], int]:
     return done, damaged
 
 
-def _wanted(
-    training: Training, words: list[str], profile: str | None, assigned: dict[str, Any]
-) -> list[MeasureSpec]:
+def _wanted(training: Training, words: list[str], profile: str | None, assigned: dict[str, Any]) -> list[MeasureSpec]:
     """Describe the measurements that are asked for of a training."""
     from thetarbm_cli.specs import measure_specs, measuring
 
@@ -407,7 +406,9 @@ def _evaluated(
         seed=spec.seed,
         dataset=tested.dataset if tested else spec.tested_on,
         source=tested.source if tested else spec.data.source,
-        **{name: numbers.get(name) for name in MAIN},
+        test_error_percent=numbers.get(ERROR),
+        gamma_train=numbers.get(GAMMA_TRAIN),
+        gamma_test=numbers.get(GAMMA_TEST),
         gamma_offset=offset,
         dead_units=None if "dead_units_test" not in numbers else int(numbers["dead_units_test"]),
         cached=cached,
@@ -423,11 +424,9 @@ def _evaluated(
     search = next((each for each in wanted if each.measure == "search"), None)
     if search is not None and search.key in training.by_key:
         chosen = training.by_key[search.key]
-        found.grid_search = GridSearch(
-            **{name: chosen.values[f"search_{name}"] for name in ("C", "gamma", "validation_error_percent")},
-            test_error_percent=chosen.values["search_error_percent"],
-            grid=chosen.details.get("grid", []),
-        )
+        values = {name.removeprefix("search_"): value for name, value in chosen.values.items()}
+        values["test_error_percent"] = values.pop("error_percent")
+        found.grid_search = GridSearch.model_validate({**values, "grid": chosen.details.get("grid", [])})
     return found
 
 
@@ -545,9 +544,7 @@ def _write_csv(stream: Any, arrays: dict[str, Any]) -> None:
 
     from thetarbm_cli.data.recipes import PARTS
 
-    table = pd.DataFrame(
-        arrays["features"], columns=[f"unit{unit}" for unit in range(arrays["features"].shape[1])]
-    )
+    table = pd.DataFrame(arrays["features"], columns=[f"unit{unit}" for unit in range(arrays["features"].shape[1])])
     if "split" in arrays:
         table.insert(0, "split", np.array(list(PARTS))[arrays["split"]])
     if "labels" in arrays:
@@ -659,9 +656,7 @@ def perturb(
     make_all(session, store, plan(store, [unperturbed, *perturbed], only_seed=seed), jobs)
     recorded = Recorded([each for each in store.trainings() if each.spec.seed == seed])
     sha256 = next((each.images_sha256 for each in recorded.trained(unperturbed, seed)), "")
-    results = Results(
-        Source(unperturbed.source, sha256, unperturbed.tested_on), [unperturbed, *perturbed], recorded
-    )
+    results = Results(Source(unperturbed.source, sha256, unperturbed.tested_on), [unperturbed, *perturbed], recorded)
     values = {cell.name: results.value(cell, ERROR) for cell in results.cells}
     if any(not value.values for value in values.values()):
         raise InputError(f"{source} has no labels, which a test error needs")

@@ -29,9 +29,10 @@ from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError, ThetaRBMError
 from thetarbm_cli.followup import call_options, command_line, repeating
 from thetarbm_cli.measures import ERROR, GAMMA_TEST, MEASURES
-from thetarbm_cli.ui import Cell, JobsDisplay, print_table, print_text, state_cell
+from thetarbm_cli.ui import Cell, JobsDisplay, Progress, print_table, print_text, state_cell
 
 if TYPE_CHECKING:
+    from thetarbm_cli.pipeline import Report
     from thetarbm_cli.results import Results
     from thetarbm_cli.schedule import Done, Job
     from thetarbm_cli.store import Store
@@ -74,7 +75,9 @@ def executor_options(function: Any) -> Any:
             is_flag=True,
             help="Dask: workers hand records back even if they see the results folder.",
         ),
-        click.option("--scheduler", metavar="ADDRESS", help="Dask: the scheduler's address [default: a local cluster]."),
+        click.option(
+            "--scheduler", metavar="ADDRESS", help="Dask: the scheduler's address [default: a local cluster]."
+        ),
         click.option(
             "--executor",
             type=click.Choice(["local", "dask"]),
@@ -130,7 +133,7 @@ def run(
     thetarbm run fashion
     """  # noqa: D301  click takes \b as "keep these lines"
     with session.progress("planning"):
-        from thetarbm_cli.measures.theory import record_theory, why_theory_is_due
+        from thetarbm_cli.measures.theory import load_theory, record_theory, why_due
         from thetarbm_cli.schedule import plan
         from thetarbm_cli.suite import choose_cells, find_suite, load_suite
 
@@ -147,7 +150,7 @@ def run(
         planned = plan(store, chosen, seeds=seeds, forced=force, suite=find_suite(suite_path).name)
         due = [job for job in planned if job.state not in ("done", "failed")]
         theory = suite.theory if not names or "theory" in names else None
-        reason = why_theory_is_due(session.results, theory.rotations, theory.size) if theory else ""
+        reason = why_due(load_theory(session.results), theory.rotations, theory.size) if theory else ""
     started = time.perf_counter()
     finished: dict[Job, Done] = {}
     if not dry_run:
@@ -222,7 +225,7 @@ def _make(
         sets = {(job.spec.data.dataset, job.source or job.spec.data.source, job.spec.data.seed) for job in due}
         for dataset, source, seed in sorted(sets):
             with display.step("preparing", f"{dataset} {source}") as progress:
-                load_data(store, dataset, source, seed, report=lambda step, done, total, tell=progress: tell(done, total))
+                load_data(store, dataset, source, seed, report=_without_step(progress))
         known = {job: replace(job, run=_id(store, job)) for job in due}
 
         def poll(running: Sequence[Job]) -> None:
@@ -250,6 +253,11 @@ def _make(
             if done.traceback and click.get_current_context().find_root().params.get("debug"):
                 session.say(done.traceback)
     return finished
+
+
+def _without_step(progress: Progress) -> Report:
+    """Report how far a step is that is named already."""
+    return lambda step, done, total: progress(done, total)
 
 
 def _id(store: Store, job: Job) -> str | None:
@@ -319,7 +327,7 @@ def status(
 
     Exit code 3 if runs are missing. NAME is as for run.
     """
-    from thetarbm_cli.measures.theory import why_theory_is_due
+    from thetarbm_cli.measures.theory import load_theory, why_due
     from thetarbm_cli.schedule import Planner
     from thetarbm_cli.suite import choose_cells, find_suite, load_suite, seeds_of, shipped_path
 
@@ -330,7 +338,7 @@ def status(
     cells = choose_cells(suite.cells(profile, source), wanted) if wanted or not names else []
     found = []
     if suite.theory is not None and (not names or "theory" in names):
-        reason = why_theory_is_due(session.results, suite.theory.rotations, suite.theory.size)
+        reason = why_due(load_theory(session.results), suite.theory.rotations, suite.theory.size)
         state: Any = "done" if not reason else "missing" if reason == "never run" else "stale"
         found.append(
             SuiteCell(experiment="theory", cell="theory", seeds=1, done=int(not reason), state=state, reason=reason)

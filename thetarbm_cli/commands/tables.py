@@ -9,38 +9,28 @@ from typing import TYPE_CHECKING
 
 import click
 
+from thetarbm_cli.commands.common import Session, UserPath, json_option, pass_session, profile_option, suite_option
 from thetarbm_cli.commands.completion import complete_tables
-from thetarbm_cli.commands.options import UserPath, json_option, profile_option, suite_option
-from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.errors import EXIT_FAILED, InputError, ReadOnlyError
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import TABLES
 from thetarbm_cli.ui import Cell, fits, print_table, print_text, say, state_cell
 
 if TYPE_CHECKING:
-    from thetarbm_cli.outputs import Tables, TableValue, Verdict
-    from thetarbm_cli.reporting.tables import Entry, Part, Report, Row, Table
-
-# Lines on what is missing; more are made one for each source of images.
-MOST_MISSING = 8
+    from thetarbm_cli.reporting.tables import Entry, Row, Section, Table
 
 
 @click.command("tables")
 @click.option(
     "--table",
-    default="all",
     metavar="NAME",
     shell_complete=complete_tables,
-    help=f"Which table: {', '.join(TABLES)}, or one of the suite's own; a name that is unknown lists them.",
+    help="One table of the suite, as 1, 2, 3 or mnist; a name that is unknown lists them [default: all].",
 )
 @click.option(
     "--format",
     "form",
     type=click.Choice(["markdown", "latex", "csv"]),
     help="What to print and write [default: print for the terminal, Markdown where it is piped; write all].",
-)
-@click.option(
-    "--standalone", is_flag=True, help="LaTeX as whole documents, NAME.standalone.tex, not as tables for \\input."
 )
 @click.option("--out", type=UserPath(file_okay=False), help="Folder of the files [default: RESULTS/tables].")
 @click.option("--check", is_flag=True, help="Write nothing; exit code 1 if a file differs from its records.")
@@ -50,9 +40,8 @@ MOST_MISSING = 8
 @pass_session
 def command(
     session: Session,
-    table: str,
+    table: str | None,
     form: str | None,
-    standalone: bool,
     out: Path | None,
     check: bool,
     suite_path: Path | None,
@@ -62,50 +51,55 @@ def command(
 
     Nothing is trained or measured. Verdicts on the paper's claims are written to RESULTS, or all to --out.
     """
-    from thetarbm_cli.experiments.suite.loader import load_suite
-    from thetarbm_cli.reporting.render import FORMATS, outdated, report_files
-    from thetarbm_cli.reporting.tables import make_report
+    from thetarbm_cli.measures.theory import load_theory
+    from thetarbm_cli.reporting.render import FORMATS, files_of, outdated
+    from thetarbm_cli.reporting.tables import make_sections, missing_lines, tables_output
+    from thetarbm_cli.suite import load_suite
 
-    if standalone and form not in (None, "latex"):
-        raise InputError(f"--standalone is for LaTeX, and --format is {form}; leave one of them out")
-    form = "document" if standalone and form else form
     suite = load_suite(suite_path, check_settings=False)
-    report = make_report(session.results, suite, profile, [] if table == "all" else [table])
-    if not report.tables:
+    sections = make_sections(suite, profile, session.store().trainings(), load_theory(session.results), table)
+    tables = [each for section in sections for each in section.tables]
+    if not tables:
         raise InputError(f"no experiment of the suite is in table {table}")
-    folder = out or session.results / "tables"
-    written = [form] if form else ["markdown", "document" if standalone else "latex", "csv"]
-    verdicts = out or session.results
-    files = report_files(report, folder, verdicts, written, of_users=False)
-    of_users = report_files(report, folder, verdicts, written, of_users=True)
+    folder, verdicts = out or session.results / "tables", out or session.results
+    of_users, of_papers = (
+        files_of(
+            [section for section in sections if section.source.is_users == is_users],
+            profile,
+            folder,
+            verdicts,
+            [form] if form else [*FORMATS],
+        )
+        for is_users in (True, False)
+    )
     if check:
         # Files of a user's own images need not be there, but those that are have to be right.
-        wrong = outdated(files | {path: text for path, text in of_users.items() if os.path.lexists(path)})
-        words = [
-            *([] if table == "all" else ["--table", table]),
-            *(["--standalone"] if standalone else []),
-            *([] if out is None else ["--out", str(out)]),
-        ]
-        what_helps = command_line("tables", *words, profile=profile)
+        wrong = outdated(of_papers | {path: text for path, text in of_users.items() if os.path.lexists(path)})
+        words = [*(["--table", table] if table else []), *(["--out", str(out)] if out else [])]
         for path in wrong:
-            say(f"{path} is not what the records give; {what_helps} writes it")
+            say(f"{path} is not what the records give; {command_line('tables', *words, profile=profile)} writes it")
         return EXIT_FAILED if wrong else 0
     if session.as_json:
-        session.print_json(_output(report))
+        session.print_json(tables_output(sections))
     elif form is None and sys.stdout.isatty():
-        _print_report(report, with_verdicts=table == "all")
+        for each in tables:
+            # A table without numbers says nothing of images that the paper has none on.
+            if not (each.source.is_users and each.is_empty):
+                print_paper_table(each)
+        for section in sections:
+            if section.verdicts and not table:
+                _print_verdicts(section)
     else:
         _, to_text = FORMATS[form or "markdown"]
-        click.echo("\n".join(to_text(each) for each in report.tables), nl=False)
-    missing = report.missing()
-    for line in missing if len(missing) <= MOST_MISSING else report.missing_at_once():
+        click.echo("\n".join(to_text(each) for each in tables), nl=False)
+    for line in missing_lines(sections):
         session.say(line)
     # Who only looks at the records of an installed package has no results folder, and needs none.
-    if any(part.numbers.records for part in report.parts) and (out is not None or session.results.is_dir()):
-        empty = [each.name for each in report.tables if each.is_empty]
+    if any(not section.results.is_empty for section in sections) and (out is not None or session.results.is_dir()):
+        empty = [each.name for each in tables if each.is_empty]
         if empty:
             session.say(f"no file is written of what has no number yet: {', '.join(dict.fromkeys(empty))}")
-        _write(session, files | of_users, folder, verdicts, wanted=out is not None)
+        _write(session, of_papers | of_users, folder, verdicts, wanted=out is not None)
     return 0
 
 
@@ -114,7 +108,7 @@ def print_paper_table(table: Table) -> None:
 
     Where it is piped, it is Markdown.
     """
-    from thetarbm_cli.reporting.render import CONTROLS, CONTROLS_MEASURE, to_markdown
+    from thetarbm_cli.reporting.render import CONTROLS, CONTROLS_MEASURE, stacked, to_markdown
 
     if not sys.stdout.isatty():
         click.echo(f"\n{to_markdown(table)}", nl=False)
@@ -122,15 +116,11 @@ def print_paper_table(table: Table) -> None:
     rows = _cells(table.rows, table.kind.published_digits)
     headings = ["", *(f"{group}\n{column}" if group else column for group, column in table.headings)]
     if table.groups and (table.kind.layout == "sparsity" or not fits(headings, rows)):
-        columns = table.columns[: table.groups[0][1]]
-        axis, texts = table.axis
-        headings = ["", axis, *columns]
-        rows = [
-            [(str(row[0]), "weak" if number else ""), text, *row[1 + number * len(columns) :][: len(columns)]]
-            for row in rows
-            for number, text in enumerate(texts)
-        ]
-    print_text(f"\n{table.title}", style="bold")
+        headings, rows = stacked(table, rows)
+        for number, row in enumerate(rows):
+            row[0] = (str(row[0]), "weak" if number % len(table.groups) else "")
+    click.echo()
+    print_text(table.title, style="bold")
     print_text(table.caption, style="weak")
     print_table(headings, rows)
     if table.controls:
@@ -150,26 +140,16 @@ def _cells(rows: list[Row], digits: int | None = None) -> list[list[Cell]]:
     return [[row.label, *map(cell, row.entries)] for row in rows]
 
 
-def _print_report(report: Report, *, with_verdicts: bool) -> None:
-    """Print tables, and verdicts, for a terminal."""
-    for each in report.tables:
-        # Of images that the paper has no numbers on, an empty table says nothing.
-        if not (each.source.is_users and each.is_empty):
-            print_paper_table(each)
-    for part in report.parts:
-        if with_verdicts and part.verdicts:
-            _print_verdicts(part)
-
-
-def _print_verdicts(part: Part) -> None:
+def _print_verdicts(section: Section) -> None:
     from thetarbm_cli.reporting.claims import NO_DATA
 
-    if all(each.verdict == NO_DATA for each in part.verdicts):
-        print_text(f"\nNo verdicts yet on {part.source.described}: runs are missing", style="weak")
+    click.echo()
+    if all(each.verdict == NO_DATA for each in section.verdicts):
+        print_text(f"No verdicts yet on {section.source.described}: runs are missing", style="weak")
         return
-    print_text(f"\nVerdicts on the paper's claims, {part.source.described}", style="bold")
-    rows = [(each.text, state_cell(each.verdict), each.held) for each in part.verdicts]
-    print_table(["claim", "verdict", "comparisons that hold"], rows)
+    rows = [(each.text, state_cell(each.verdict), each.held) for each in section.verdicts]
+    title = f"Verdicts on the paper's claims, {section.source.described}"
+    print_table(["claim", "verdict", "comparisons that hold"], rows, title=title)
 
 
 def _write(session: Session, files: dict[Path, str], folder: Path, verdicts: Path, *, wanted: bool) -> None:
@@ -183,34 +163,3 @@ def _write(session: Session, files: dict[Path, str], folder: Path, verdicts: Pat
         if wanted:
             raise
         session.say(f"printed only: {error}; --out writes the files elsewhere")
-
-
-def _output(report: Report) -> Tables:
-    """Gather every value of every table, and the verdicts."""
-    from thetarbm_cli.outputs import Tables, TableValue
-
-    tables: dict[str, list[TableValue]] = {}
-    for table in report.tables:
-        values = tables.setdefault(table.name, [])
-        for value in table.values:
-            at = {axis: value.cell.at.get(axis) for axis in ("n", "p")} if table.name == "3" else {}
-            values.append(
-                TableValue(
-                    model=value.cell.model,
-                    sparsity=value.cell.parameters.get("sparsity"),
-                    column=value.column,
-                    mean=value.mean,
-                    std=value.deviation,
-                    seeds=len(value.values),
-                    published=value.published,
-                    cell=value.cell.name,
-                    values=list(value.values),
-                    **at,
-                    source=table.source.name,
-                    sha256=table.source.sha256,
-                )
-            )
-    verdicts: dict[bool, list[Verdict]] = {True: [], False: []}
-    for part in report.parts:
-        verdicts[part.source.is_papers] += part.verdicts
-    return Tables(tables=tables, verdicts=verdicts[True], carried=verdicts[False])

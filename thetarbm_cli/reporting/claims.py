@@ -3,8 +3,7 @@
 A claim is declared once, for every data set. Whether a difference counts is decided by Welch's test over seeds, or by a
 margin where a cell has one seed only. A claim is *reproduced* if all of its comparisons hold and *not
 reproduced* if none does. Between the two, it is *partly* reproduced, but for a superlative ("the lowest"): that is *not
-reproduced* if one comparison comes out the other way, and *undecided* if some are too close to tell. On another data
-set than the paper's, a claim *carries over* instead.
+reproduced* if one comparison comes out the other way, and *undecided* if some are too close to tell.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Literal
 
-from thetarbm_cli import outputs
-from thetarbm_cli.experiments.execution.theory import TheoryRecord
-from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.outcomes import (
+from pydantic import BaseModel, Field
+
+from thetarbm_cli.measures import (
     DEFAULT,
     ERROR,
     GAMMA_TEST,
@@ -27,15 +25,13 @@ from thetarbm_cli.outcomes import (
     MEASURES,
     MISSING,
     NOT_ALIGNED,
-    TABLES,
     column_name,
 )
-from thetarbm_cli.reporting.frame import Numbers, Value, is_above
+from thetarbm_cli.measures.theory import TheoryRecord
+from thetarbm_cli.results import Results, Value
+from thetarbm_cli.suite import Cell
 
 REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA = "reproduced", "partly", "undecided", "not reproduced", "no data"
-# What a verdict is called on another data set than the paper's.
-ELSEWHERE = {REPRODUCED: "carries over", NOT: "does not carry over"}
-HOLDS = (REPRODUCED, ELSEWHERE[REPRODUCED])
 
 # A difference counts if it would be seen by chance in fewer than one of twenty such comparisons.
 LEVEL = 0.05
@@ -78,30 +74,67 @@ OF_ONE_SEED = {
 
 
 class MissingError(Exception):
-    """A number that a claim needs has not been measured."""
+    """A number that a claim needs has not been judge."""
 
 
 class OneSeedError(Exception):
     """A number that a claim needs has been measured with one seed, which has no spread."""
 
 
-class Comparison(outputs.Comparison):
+class Comparison(BaseModel):
     """One comparison: whether it holds, its numbers in words, and with what it compares, by which it is summed up."""
 
+    holds: bool
+    words: str
+    contradicted: bool = Field(
+        description="Whether it comes out the other way; else, if it does not hold, it is too close to tell."
+    )
     with_what: str
 
+    @property
+    def outcome(self) -> str:
+        """How it came out, in words."""
+        return "holds" if self.holds else "does not hold" if self.contradicted else "too close to tell"
 
-class Verdict(outputs.Verdict):
-    """What follows from the comparisons of a claim.
 
-    Attributes
-    ----------
-    held : how many comparisons hold, and which do not
-    compared : the numbers that they are made of, each by model and measure
+class Verdict(BaseModel):
+    """What follows from the comparisons of a claim, on images of one source.
+
+    `compared` are the numbers that the comparisons are made of, each by model and measure.
     """
 
-    held: str
-    compared: set[tuple[str, str]]
+    dataset: str
+    source: str
+    claim: str
+    text: str
+    rule: str
+    verdict: str
+    holds: int = Field(description="Comparisons that hold.")
+    comparisons: int
+    evidence: list[Comparison]
+    missing: str = Field(description="What it needs; empty if all is there.")
+    compared: set[tuple[str, str]] = Field(exclude=True)
+
+    @property
+    def held(self) -> str:
+        """How many comparisons hold, and which do not."""
+        if not self.evidence:
+            return MISSING
+        groups: dict[str, list[bool]] = {}
+        for each in self.evidence:
+            groups.setdefault(each.with_what, []).append(each.holds)
+        failing = [
+            f"{with_what} only in {sum(holds)} of {len(holds)}" if any(holds) else f"not {with_what}"
+            for with_what, holds in groups.items()
+            if not all(holds)
+        ]
+        count = f"{self.holds} of {self.comparisons}"
+        return f"{count}: {'; '.join(failing)}" if failing and self.holds else count
+
+
+def is_above(number: float | None, limit: float | None) -> bool:
+    """Whether both are known and the first is the larger one."""
+    return number is not None and limit is not None and number > limit
 
 
 def decided(holds: bool, words: str, with_what: str) -> Comparison:
@@ -125,22 +158,21 @@ def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
 
 
 @dataclass(frozen=True)
-class Measurements:
-    """What a claim is compared on: the numbers of one source of images, and the checks of the mathematics.
+class Judge:
+    """Looks up the numbers that a claim compares, and compares them.
 
     With `one_seed`, differences are held against fixed margins, not against the noise of the seeds. `compared` are the
     numbers that were asked for, by model and measure.
     """
 
-    numbers: Numbers
+    results: Results
     theory: TheoryRecord | None = None
     one_seed: bool = False
     compared: set[tuple[str, str]] = field(default_factory=set)
 
     @cached_property
     def _by_sparsity(self) -> list[Cell]:
-        tables = {kind.name for kind in TABLES.values() if kind.layout == "sparsity"}
-        return [cell for cell in self.numbers.cells if tables & set(cell.tables) and cell.at.keys() == {"sparsity"}]
+        return [cell for cell in self.results.cells if cell.tables and cell.at.keys() == {"sparsity"}]
 
     @property
     def sparsities(self) -> list[float]:
@@ -148,18 +180,19 @@ class Measurements:
         return sorted({cell.at["sparsity"] for cell in self._by_sparsity}, reverse=True)
 
     def of(self, model: str, measure: str, sparsity: float, variant: str = DEFAULT) -> Value:
-        """Find a number of a model at a sparsity target."""
-        cells = [cell for cell in self._by_sparsity if cell.at["sparsity"] == sparsity]
-        return self._find(cells, model, measure, variant, f" at sparsity {sparsity:g}")
+        """Find a number of a model at a sparsity target: of its first cell, or another of the same training."""
+        cells = [cell for cell in self._by_sparsity if (cell.model, cell.at["sparsity"]) == (model, sparsity)]
+        same = [cell for cell in cells if cell.train_spec() == cells[0].train_spec()]
+        return self._find(same, model, measure, variant, f" at sparsity {sparsity:g}")
 
     def from_mnist(self, model: str, measure: str) -> Value:
         """Find a number of a model that was trained on mnist."""
-        return self._find(self.numbers.in_table("mnist"), model, measure, DEFAULT, " trained on mnist")
+        return self._find(self.results.in_table("mnist"), model, measure, DEFAULT, " trained on mnist")
 
     def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
         """Look up a number of a cell, which may have none."""
         self.compared.add((cell.model, measure))
-        return self.numbers.value(cell, measure, variant)
+        return self.results.value(cell, measure, variant)
 
     def _find(self, cells: Sequence[Cell], model: str, measure: str, variant: str, where: str) -> Value:
         values = (self.value(cell, measure, variant) for cell in cells if cell.model == model)
@@ -194,7 +227,7 @@ class Measurements:
         return decided(distance <= limit + noise, words, with_what)
 
 
-Compare = Callable[[Measurements], Iterator[Comparison]]
+Compare = Callable[[Judge], Iterator[Comparison]]
 
 
 @dataclass(frozen=True)
@@ -217,134 +250,133 @@ class Claim:
     on: Literal["any data", "the paper's data", "other data"] = "any data"
     beyond: bool = False
 
-    def is_about(self, numbers: Numbers) -> bool:
+    def is_about(self, results: Results) -> bool:
         """Whether it is a claim on data of this kind."""
-        return self.on != ("other data" if numbers.source.is_papers else "the paper's data")
+        return self.on != ("other data" if results.source.is_papers else "the paper's data")
 
 
 def theta_is_best(
-    measured: Measurements, measures: Sequence[str], verb: str, rivals: Mapping[tuple[str, str], str] = OTHERS
+    judge: Judge, measures: Sequence[str], verb: str, rivals: Mapping[tuple[str, str], str] = OTHERS
 ) -> Iterator[Comparison]:
     """The θ-RBM better than every other model at every sparsity."""
-    for sparsity in measured.sparsities:
+    for sparsity in judge.sparsities:
         for measure in measures:
-            theta = measured.of("theta", measure, sparsity)
+            theta = judge.of("theta", measure, sparsity)
             for (model, variant), name in rivals.items():
-                other = measured.of(model, measure, sparsity, variant)
-                shown = [(theta, f"θ-RBM {measured.show(theta)}"), (other, f"{name} {measured.show(other)}")]
+                other = judge.of(model, measure, sparsity, variant)
+                shown = [(theta, f"θ-RBM {judge.show(theta)}"), (other, f"{name} {judge.show(other)}")]
                 (low, first), (high, second) = shown if MEASURES[measure].best == "lowest" else reversed(shown)
                 words = f"sparsity {sparsity:g}{_role(measure, ', ')}: {first}, {second}"
-                yield measured.lower(low, high, words, f"{verb} {name}")
+                yield judge.lower(low, high, words, f"{verb} {name}")
 
 
-def theta_as_published(measured: Measurements, measures: Sequence[str]) -> Iterator[Comparison]:
+def theta_as_published(judge: Judge, measures: Sequence[str]) -> Iterator[Comparison]:
     """The θ-RBM's means near the published ones at every sparsity."""
-    for sparsity in measured.sparsities:
+    for sparsity in judge.sparsities:
         for measure in measures:
-            value = measured.of("theta", measure, sparsity)
+            value = judge.of("theta", measure, sparsity)
             if value.published is None:
                 raise MissingError(f"a published value for {value.cell.name}")
             place = f"sparsity {sparsity:g}{_role(measure, ', ')}"
-            words = f"{place}: {measured.show(value)}, the paper {value.published:g}"
+            words = f"{place}: {judge.show(value)}, the paper {value.published:g}"
             distance = abs(_mean(value) - value.published)
-            yield measured.limited(distance, NEAR[measure], words, "the paper's values", value)
+            yield judge.limited(distance, NEAR[measure], words, "the paper's values", value)
 
 
-def highest_gamma(measured: Measurements) -> Iterator[Comparison]:
+def highest_gamma(judge: Judge) -> Iterator[Comparison]:
     """The θ-RBM's γ near the published one, where there is one, and above every other model's."""
-    if measured.numbers.source.is_papers:
-        yield from theta_as_published(measured, GAMMAS)
-    yield from theta_is_best(measured, GAMMAS, "above")
+    if judge.results.source.is_papers:
+        yield from theta_as_published(judge, GAMMAS)
+    yield from theta_is_best(judge, GAMMAS, "above")
 
 
-def steady_gamma(measured: Measurements) -> Iterator[Comparison]:
+def steady_gamma(judge: Judge) -> Iterator[Comparison]:
     """The θ-RBM's γ the same at every sparsity."""
     for measure in GAMMAS:
-        values = [measured.of("theta", measure, sparsity) for sparsity in measured.sparsities]
+        values = [judge.of("theta", measure, sparsity) for sparsity in judge.sparsities]
         if len(values) < 2:
             return  # one target moves nothing
         low, high = min(values, key=_mean), max(values, key=_mean)
         spread = _mean(high) - _mean(low)
-        words = f"from {measured.show(low)} to {measured.show(high)}, {spread:.4f} apart"
+        words = f"from {judge.show(low)} to {judge.show(high)}, {spread:.4f} apart"
         role = _role(measure)
-        yield measured.limited(spread, STEADY_GAMMA, f"{role}: {words}", f"on {role} images", low, high)
+        yield judge.limited(spread, STEADY_GAMMA, f"{role}: {words}", f"on {role} images", low, high)
 
 
-def falling_gamma(measured: Measurements) -> Iterator[Comparison]:
+def falling_gamma(judge: Judge) -> Iterator[Comparison]:
     """The TI-RBM's γ falls with each lower sparsity target."""
     for measure in GAMMAS:
-        for more, less in pairwise(measured.sparsities):
-            before, after = (measured.of("tirbm", measure, sparsity) for sparsity in (more, less))
-            numbers = f"{measured.show(before)} at sparsity {more:g}, {measured.show(after)} at {less:g}"
-            yield measured.lower(after, before, f"{_role(measure)}: {numbers}", f"from {more:g} to {less:g}")
+        for more, less in pairwise(judge.sparsities):
+            before, after = (judge.of("tirbm", measure, sparsity) for sparsity in (more, less))
+            numbers = f"{judge.show(before)} at sparsity {more:g}, {judge.show(after)} at {less:g}"
+            yield judge.lower(after, before, f"{_role(measure)}: {numbers}", f"from {more:g} to {less:g}")
 
 
-def oriented_no_better(measured: Measurements) -> Iterator[Comparison]:
+def oriented_no_better(judge: Judge) -> Iterator[Comparison]:
     """The O-RBM's error not clearly below the RBM's, on images as they are and on aligned ones."""
     for variant, images in ((NOT_ALIGNED, "images as they are"), (DEFAULT, "aligned images")):
-        for sparsity in measured.sparsities:
-            plain = measured.of("rbm", ERROR, sparsity)
-            oriented = measured.of("orbm", ERROR, sparsity, variant)
-            numbers = f"{OTHERS['orbm', variant]} {measured.show(oriented)}, RBM {measured.show(plain)}"
-            better = measured.is_lower(oriented, plain, BETTER_ERROR)
+        for sparsity in judge.sparsities:
+            plain = judge.of("rbm", ERROR, sparsity)
+            oriented = judge.of("orbm", ERROR, sparsity, variant)
+            numbers = f"{OTHERS['orbm', variant]} {judge.show(oriented)}, RBM {judge.show(plain)}"
+            better = judge.is_lower(oriented, plain, BETTER_ERROR)
             yield decided(not better, f"sparsity {sparsity:g}: {numbers}", f"on {images}")
 
 
-def faster(measured: Measurements) -> Iterator[Comparison]:
+def faster(judge: Judge) -> Iterator[Comparison]:
     """The θ-RBM trains in less time, and with fewer products, than the TI-RBM."""
     for measure, what in (("train_seconds", "time"), ("train_gigaflops", "products")):
-        for sparsity in measured.sparsities:
+        for sparsity in judge.sparsities:
             try:
-                theta, other = (measured.of(model, measure, sparsity) for model in ("theta", "tirbm"))
+                theta, other = (judge.of(model, measure, sparsity) for model in ("theta", "tirbm"))
             except MissingError:
                 # Records from before products were counted have the time alone.
                 if what == "products":
                     return
                 raise
-            words = f"sparsity {sparsity:g}: θ-RBM {measured.show(theta)}, TI-RBM {measured.show(other)}"
-            yield measured.lower(theta, other, words, f"by {what}")
+            words = f"sparsity {sparsity:g}: θ-RBM {judge.show(theta)}, TI-RBM {judge.show(other)}"
+            yield judge.lower(theta, other, words, f"by {what}")
 
 
-def kept_from_mnist(measured: Measurements) -> Iterator[Comparison]:
+def kept_from_mnist(judge: Judge) -> Iterator[Comparison]:
     """Trained on mnist, the θ-RBM keeps its γ on mnist-rot, the TI-RBM's falls, and is the lower one."""
-    theta = [measured.from_mnist("theta", measure) for measure in GAMMAS]
-    other = [measured.from_mnist("tirbm", measure) for measure in GAMMAS]
-    show = measured.show
+    theta = [judge.from_mnist("theta", measure) for measure in GAMMAS]
+    other = [judge.from_mnist("tirbm", measure) for measure in GAMMAS]
+    show = judge.show
     words = f"θ-RBM keeps its γ: train {show(theta[0])}, test {show(theta[1])}"
-    yield measured.limited(_mean(theta[0]) - _mean(theta[1]), KEPT_GAMMA, words, "that the θ-RBM keeps its γ", *theta)
-    falls = measured.is_lower(other[1], other[0], KEPT_GAMMA)
+    yield judge.limited(_mean(theta[0]) - _mean(theta[1]), KEPT_GAMMA, words, "that the θ-RBM keeps its γ", *theta)
+    falls = judge.is_lower(other[1], other[0], KEPT_GAMMA)
     words = f"TI-RBM's falls: train {show(other[0])}, test {show(other[1])}"
     yield decided(falls, words, "that the TI-RBM's falls")
     words = f"test: TI-RBM {show(other[1])}, θ-RBM {show(theta[1])}"
-    yield measured.lower(other[1], theta[1], words, "that the TI-RBM's is the lower one")
+    yield judge.lower(other[1], theta[1], words, "that the TI-RBM's is the lower one")
 
 
-def robust_to_errors(measured: Measurements) -> Iterator[Comparison]:
+def robust_to_errors(judge: Judge) -> Iterator[Comparison]:
     """For small p, the error is not above the unperturbed one wherever the paper's is not."""
-    numbers = measured.numbers
-    cells = numbers.in_table("3")
-    base = cells[0].unperturbed(numbers.cells) if cells else None
+    cells = judge.results.in_table("3")
+    base = cells[0].unperturbed(judge.results.cells) if cells else None
     if base is None:
         raise MissingError("an unperturbed cell for Table 3")
-    unperturbed = measured.value(base, ERROR)
+    unperturbed = judge.value(base, ERROR)
     for cell in cells:
-        value = measured.value(cell, ERROR)
+        value = judge.value(cell, ERROR)
         if cell.at["p"] > SMALL_CHANCE or is_above(value.published, unperturbed.published):
             continue
         for each in (value, unperturbed):
             if not each.values:
                 raise MissingError(f"{ERROR} of {each.cell.name}")
-        rises = measured.is_lower(unperturbed, value)
+        rises = judge.is_lower(unperturbed, value)
         place = f"n = {cell.at['n']}, p = {cell.at['p']:g}"
-        words = f"{place}: {measured.show(value)}, unperturbed {measured.show(unperturbed)}"
+        words = f"{place}: {judge.show(value)}, unperturbed {judge.show(unperturbed)}"
         yield decided(not rises, words, f"for {place}")
 
 
-def exact_in_theory(measured: Measurements, name: str, what: str) -> Iterator[Comparison]:
+def exact_in_theory(judge: Judge, name: str, what: str) -> Iterator[Comparison]:
     """A theorem to the last bit or to rounding under exact rotations; under bilinear ones, the deviation."""
-    if measured.theory is None:
+    if judge.theory is None:
         raise MissingError("the numerical checks: thetarbm run theory")
-    checks = [each for each in measured.theory.checks if each.name.startswith(name)]
+    checks = [each for each in judge.theory.checks if each.name.startswith(name)]
     exact = next((each for each in checks if each.exact and each.tolerance is not None), None)
     bilinear = next((each for each in checks if each.rotation == "bilinear"), None)
     if exact is None or bilinear is None:
@@ -481,71 +513,53 @@ OF_UNIVERSES = (
 )
 
 
-def evaluate_claims(numbers: Numbers, theory: TheoryRecord | None = None) -> list[Verdict]:
+def evaluate_claims(results: Results, theory: TheoryRecord | None = None) -> list[Verdict]:
     """Compare all that the paper claims with what was measured on images of one source."""
-    verdicts = [(claim, evaluate(claim, numbers, theory)) for claim in CLAIMS if claim.is_about(numbers)]
+    verdicts = [(claim, evaluate(claim, results, theory)) for claim in CLAIMS if claim.is_about(results)]
     return [verdict for claim, verdict in verdicts if verdict.evidence or not claim.beyond]
 
 
-def multiverse_claims(numbers: Numbers) -> list[Claim]:
-    """The claims that a universe is judged by: those on measured numbers, and superlatives against each rival alone."""
-    return [claim for claim in (*CLAIMS, *OF_UNIVERSES) if claim.is_about(numbers)]
+def multiverse_claims(results: Results) -> list[Claim]:
+    """Give the claims that a universe is judged by: on measured numbers, and superlatives against each rival alone."""
+    return [claim for claim in (*CLAIMS, *OF_UNIVERSES) if claim.is_about(results)]
 
 
-def evaluate(claim: Claim, numbers: Numbers, theory: TheoryRecord | None = None) -> Verdict:
+def evaluate(claim: Claim, results: Results, theory: TheoryRecord | None = None) -> Verdict:
     """Compare one claim with what was measured."""
-    words, measured = OVER_SEEDS, Measurements(numbers, theory)
+    words, judge = OVER_SEEDS, Judge(results, theory)
     try:
         try:
-            parts = list(claim.compare(measured))
+            evidence = list(claim.compare(judge))
         except OneSeedError:
-            words, measured = OF_ONE_SEED, Measurements(numbers, theory, one_seed=True)
-            parts = list(claim.compare(measured))
-        missing = "" if parts else "nothing in the suite to compare"
+            words, judge = OF_ONE_SEED, Judge(results, theory, one_seed=True)
+            evidence = list(claim.compare(judge))
+        missing = "" if evidence else "nothing in the suite to compare"
     except MissingError as error:
-        parts, missing = [], str(error)
-    verdict = _verdict(parts, superlative=claim.superlative)
+        evidence, missing = [], str(error)
     return Verdict(
-        source=numbers.source.name,
+        dataset=results.source.dataset,
+        source=results.source.name,
         claim=claim.name,
         text=claim.text,
         rule=claim.rule.format(**words),
-        verdict=verdict if numbers.source.is_papers else ELSEWHERE.get(verdict, verdict),
-        holds=sum(part.holds for part in parts),
-        comparisons=len(parts),
-        evidence=[*parts],
+        verdict=_verdict(evidence, superlative=claim.superlative),
+        holds=sum(each.holds for each in evidence),
+        comparisons=len(evidence),
+        evidence=evidence,
         missing=missing,
-        held=_held(parts),
-        compared=measured.compared,
+        compared=judge.compared,
     )
 
 
-def _verdict(parts: Sequence[Comparison], *, superlative: bool) -> str:
-    """What follows from comparisons."""
-    if not parts:
+def _verdict(evidence: Sequence[Comparison], *, superlative: bool) -> str:
+    """Say what follows from comparisons."""
+    if not evidence:
         return NO_DATA
-    if all(part.holds for part in parts):
+    if all(each.holds for each in evidence):
         return REPRODUCED
     if superlative:
-        return NOT if any(part.contradicted for part in parts) else UNDECIDED
-    return PARTLY if any(part.holds for part in parts) else NOT
-
-
-def _held(parts: Sequence[Comparison]) -> str:
-    """Say how many comparisons hold, and which do not."""
-    if not parts:
-        return MISSING
-    groups: dict[str, list[bool]] = {}
-    for part in parts:
-        groups.setdefault(part.with_what, []).append(part.holds)
-    failing = [
-        f"{with_what} only in {sum(holds)} of {len(holds)}" if any(holds) else f"not {with_what}"
-        for with_what, holds in groups.items()
-        if not all(holds)
-    ]
-    holding = sum(part.holds for part in parts)
-    count = f"{holding} of {len(parts)}"
-    return f"{count}: {'; '.join(failing)}" if failing and holding else count
+        return NOT if any(each.contradicted for each in evidence) else UNDECIDED
+    return PARTLY if any(each.holds for each in evidence) else NOT
 
 
 def _mean(value: Value) -> float:

@@ -1,30 +1,30 @@
 r"""Tables as Markdown, LaTeX and CSV, verdicts as Markdown, and all as files.
 
 A LaTeX file is a ``table`` with caption and label, to be taken into a document by ``\input``; it needs booktabs and
-graphicx. `to_document` makes a whole document of it, which compiles with a small TeX installation.
+graphicx.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TypeVar
 
 from thetarbm_cli import storage
-from thetarbm_cli.outcomes import ERROR, MEASURES, MISSING
-from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
-from thetarbm_cli.reporting.frame import Source
-from thetarbm_cli.reporting.tables import Entry, Part, Report, Row, Table
+from thetarbm_cli.measures import ERROR, MEASURES, MISSING
+from thetarbm_cli.reporting.claims import NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
+from thetarbm_cli.reporting.tables import Entry, Row, Section, Table
 
 # Headings of the rows that the paper does not have, and of their one column.
 CONTROLS, CONTROLS_MEASURE = "also measured", MEASURES[ERROR].heading
-CSV = ["table", "source", "row", "column", "cell", "measure", "mean", "std", "seeds", "published"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Marks:
 
 
 def entry_text(entry: Entry | None, marks: Marks, published_digits: int | None = None) -> str:
-    """Mean ± standard deviation, bold or starred, and the published value in brackets; empty for no entry."""
+    """Write mean ± standard deviation, bold or starred, and the published value in brackets; empty for no entry."""
     if entry is None:
         return ""
     value = entry.value
@@ -56,72 +56,67 @@ def entry_text(entry: Entry | None, marks: Marks, published_digits: int | None =
 
 
 def published_text(entry: Entry, digits: int | None = None) -> str:
-    """The paper's value with its star; empty if it has none."""
+    """Write the paper's value with its star; empty if it has none."""
     value = entry.value
     if value.published is None:
         return ""
     return f"{value.published:.{digits or MEASURES[value.measure].digits}f}{'*' if entry.published_starred else ''}"
 
 
-def _texts(rows: Sequence[Row], headings: list[Any], marks: Marks, digits: int | None = None) -> pd.DataFrame:
-    """Texts of rows, with their labels as index."""
-    return pd.DataFrame(
-        [[entry_text(entry, marks, digits) for entry in row.entries] for row in rows],
-        index=[marks.plain(row.label) for row in rows],
-        columns=pd.Index(headings),
-    )
+def _texts(rows: Sequence[Row], marks: Marks, digits: int | None = None) -> list[list[str]]:
+    """Write labels and entries."""
+    return [[marks.plain(row.label), *(entry_text(entry, marks, digits) for entry in row.entries)] for row in rows]
+
+
+def stacked(table: Table, rows: Sequence[Sequence[T]]) -> tuple[list[str], list[list[T | str]]]:
+    """Give each group of columns a line of its own, where all beside each other are too wide; with the headings."""
+    axis, texts = table.axis
+    width = table.groups[0][1]
+    lines = [[row[0], text, *row[1 + number * width :][:width]] for row in rows for number, text in enumerate(texts)]
+    return ["", axis, *table.columns[:width]], lines
 
 
 def to_markdown(table: Table) -> str:
-    """Write a table under its title; controls follow in a table of their own.
-
-    Several measures of each sparsity target have a line for each target, as a page has no room for all beside.
-    """
+    """Write a table under its title; controls follow in a table of their own."""
     marks = Marks(plain=_plain)
-    headings = [f"{group}, {column}" if group else column for group, column in table.headings]
-    texts = _texts(table.rows, headings, marks, table.kind.published_digits)
+    headings = ["", *(f"{group}, {column}" if group else column for group, column in table.headings)]
+    rows = _texts(table.rows, marks, table.kind.published_digits)
     if table.groups and table.kind.layout == "sparsity":
-        axis, targets = table.axis
-        width = table.groups[0][1]
-        lines = [
-            [target, *line[number * width :][:width]]
-            for line in texts.to_numpy().tolist()
-            for number, target in enumerate(targets)
-        ]
-        index = texts.index.repeat(len(targets))
-        texts = pd.DataFrame(lines, index=index, columns=pd.Index([axis, *table.columns[:width]]))
-    parts = [f"## {table.title}", table.caption, markdown_grid(texts)]
+        headings, rows = stacked(table, rows)
+    parts = [f"## {table.title}", table.caption, markdown_grid(headings, rows)]
     if table.controls:
-        controls = _texts(table.controls, [CONTROLS_MEASURE], marks)
-        parts.append(markdown_grid(controls.rename_axis(CONTROLS)))
+        parts.append(markdown_grid([CONTROLS, CONTROLS_MEASURE], _texts(table.controls, marks)))
     return "\n\n".join([*parts, *table.notes]) + "\n"
 
 
-def markdown_grid(texts: pd.DataFrame) -> str:
+def markdown_grid(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write texts as a Markdown table, all but the first column to the right."""
-    align = ("left", *("right" for _ in texts.columns)) if len(texts) else None
-    return texts.to_markdown(tablefmt="pipe", colalign=align, disable_numparse=True)
+    from tabulate import tabulate
+
+    align = ["left", *["right"] * (len(headings) - 1)] if rows else None
+    return tabulate(rows, headings, "pipe", colalign=align, disable_numparse=True)
 
 
 def _plain(text: str) -> str:
-    """Text of a suite as it is, not as Markdown."""
+    """Write text of a suite as it is, not as Markdown."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
 
 
 def to_csv(table: Table) -> str:
     """Write a line for each value, with full precision; what is missing is empty."""
-    lines = [
-        (
-            *(table.name, table.source.name, row.label, f"{group}, {column}" if group else column),
-            *(entry.value.cell.name, entry.value.column, entry.value.mean, entry.value.deviation),
-            *(len(entry.value.values), entry.value.published),
-        )
-        for rows, headings in ((table.rows, table.headings), (table.controls, [("", "")]))
-        for row in rows
-        for (group, column), entry in zip(headings, row.entries, strict=True)
-        if entry is not None
-    ]
-    return pd.DataFrame(lines, columns=CSV).to_csv(index=False, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        ["table", "source", "row", "column", "cell", "measure", "mean", "std", "seeds", "published"],
+    )
+    for rows, headings in ((table.rows, table.headings), (table.controls, [("", "")])):
+        for row in rows:
+            for (group, column), entry in zip(headings, row.entries, strict=True):
+                if entry is not None:
+                    value, heading = entry.value, f"{group}, {column}" if group else column
+                    place = [table.name, table.source.name, row.label, heading, value.cell.name, value.column]
+                    writer.writerow([*place, value.mean, value.deviation, len(value.values), value.published])
+    return text.getvalue()
 
 
 # Characters that LaTeX has no letter for, and what stands for each.
@@ -135,15 +130,6 @@ SPECIAL = dict(zip(CHARACTERS, COMMANDS.split(), strict=True))
 # Combining characters of Unicode and the commands for the same accents.
 ACCENTS = {"\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0308": '"', "\u030a": "r", "\u0327": "c"}
 
-# The default font encoding has outlines in every installation; T1 may come as bitmaps that are made on the spot.
-DOCUMENT = r"""\documentclass{article}
-\usepackage[landscape,margin=2cm]{geometry}
-\usepackage{booktabs}
-\usepackage[tableposition=top]{caption}
-\usepackage{graphicx}
-\begin{document}
-%s\end{document}
-"""
 # A table that is wider than the text is made smaller.
 FITTED = r"""\sbox8{%%
 %s}
@@ -153,14 +139,14 @@ FITTED = r"""\sbox8{%%
 def to_latex(table: Table) -> str:
     """Write a table for a document of the reader's own; controls follow in a tabular of their own."""
     marks = Marks(r" $\pm$ ", r"\textbf{{{}}}", "---", _label)
-    headings = [(escape(group), escape(column)) for group, column in table.headings]
     grids = []
     if table.rows or not table.controls:
-        over = headings if table.groups else [column for _, column in headings]
-        grids.append(_texts(table.rows, over, marks, table.kind.published_digits))
+        groups = [rf"\multicolumn{{{width}}}{{c}}{{{escape(text)}}}" for text, width in table.groups]
+        over = [["", *groups]] if groups else []
+        columns = ["", *map(escape, table.columns)]
+        grids.append(_tabular([*over, columns], _texts(table.rows, marks, table.kind.published_digits)))
     if table.controls:
-        texts = _texts(table.controls, [escape(CONTROLS_MEASURE)], marks)
-        grids.append(texts.rename_axis(CONTROLS, axis="columns"))
+        grids.append(_tabular([[CONTROLS, escape(CONTROLS_MEASURE)]], _texts(table.controls, marks)))
     # The document counts its tables itself: the paper's number is no part of the caption.
     title = table.title
     if counted := re.fullmatch(r"(Table \d): ([a-z]?)(.*)", title):
@@ -172,31 +158,28 @@ def to_latex(table: Table) -> str:
         r"\centering",
         rf"\caption{{{escape(f'{title}. {table.caption}')}}}",
         rf"\label{{tab:{re.sub('[^A-Za-z0-9]+', '-', name)}}}",
-        "\n\\par\\medskip\n".join(FITTED % _tabular(grid) for grid in grids),
+        "\n\\par\\medskip\n".join(FITTED % grid for grid in grids),
         *(line for note in table.notes for line in (r"\par\medskip\raggedright", escape(note))),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def to_document(table: Table) -> str:
-    """Write a table as a document that compiles as it is."""
-    return DOCUMENT % to_latex(table)
-
-
-def _tabular(texts: pd.DataFrame) -> str:
-    """A tabular of texts that are LaTeX already."""
-    columns = f"@{{}}l{'c' * max(1, texts.shape[1])}@{{}}"
-    return texts.style.to_latex(hrules=True, column_format=columns, multicol_align="c").rstrip("\n")
+def _tabular(headings: list[list[str]], rows: list[list[str]]) -> str:
+    """Lay out texts that are LaTeX already; the last line of headings has all columns."""
+    columns = "c" * max(1, len(headings[-1]) - 1)
+    above, below = ("".join(f"{' & '.join(line)} \\\\\n" for line in lines) for lines in (headings, rows))
+    begin = f"\\begin{{tabular}}{{@{{}}l{columns}@{{}}}}"
+    return f"{begin}\n\\toprule\n{above}\\midrule\n{below}\\bottomrule\n\\end{{tabular}}"
 
 
 def _label(text: str) -> str:
-    """The label of a row; after the end of a line, * and [ would be taken as its options."""
+    """Write the label of a row; after the end of a line, * and [ would be taken as its options."""
     return ("{}" if text.startswith(("*", "[")) else "") + escape(text)
 
 
 def escape(text: str) -> str:
-    """Plain text for LaTeX, on one line and in ASCII; a character that it cannot write becomes a question mark."""
+    """Write plain text for LaTeX, on one line and in ASCII; what it has no letter for becomes a question mark."""
     return "".join(SPECIAL.get(letter) or _letter(letter) for letter in " ".join(text.split()))
 
 
@@ -210,7 +193,7 @@ def _letter(letter: str) -> str:
 
 
 def verdicts_table(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None = None) -> str:
-    """Each claim with its verdict, as a Markdown table; `shares` says in how many universes a claim holds."""
+    """Write each claim with its verdict as a Markdown table; `shares` says in how many universes a claim holds."""
     rows = [["claim", "verdict", "comparisons that hold"], [":--"] * 3]
     rows += [[each.text, f"*{each.verdict}*", each.held] for each in verdicts]
     if shares:
@@ -219,27 +202,27 @@ def verdicts_table(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def verdicts_page(parts: Sequence[Part], profile: str) -> str:
+def verdicts_page(sections: Sequence[Section]) -> str:
     """Write the verdicts on a data set: for each of its sources a table, then each claim with its rule and numbers."""
-    source = parts[0].source
-    title, yes, no, note = "Verdicts", f"is *{REPRODUCED}*", f"is *{NOT}*", ""
+    source = sections[0].source
+    title, note = "Verdicts", ""
     if not source.is_papers:
-        title, yes, no = f"The paper's claims on {source.dataset}", f"*{ELSEWHERE[REPRODUCED]}*", f"*{ELSEWHERE[NOT]}*"
-        note = "The paper has no numbers on this data set. "
+        title, note = f"The paper's claims on {source.images}", "The paper has no numbers on these images. "
     lines = [
         f"# {title}",
         "",
         _wrapped(
             f"Computed by `thetarbm tables` from the records; none is typed by hand. {note}A claim is a list of "
-            f"comparisons: it {yes} if all hold, {no} if none does, *{PARTLY}* else. A superlative, as the lowest "
-            f"error, is never partly so: it {no} if one comparison comes out the other way, and is *{UNDECIDED}* "
-            f"if some are too close to tell. *{NO_DATA}*: a run is missing. Numbers are means ± standard errors over "
-            "seeds, or plain values where there is one seed."
+            f"comparisons: it is *{REPRODUCED}* if all hold, is *{NOT}* if none does, *{PARTLY}* else. A superlative, "
+            f"as the lowest error, is never partly so: it is *{NOT}* if one comparison comes out the other way, and is "
+            f"*{UNDECIDED}* if some are too close to tell. *{NO_DATA}*: a run is missing. Numbers are means ± standard "
+            "errors over seeds, or plain values where there is one seed."
         ),
     ]
-    for part in parts:
-        lines += ["", f"## {part.source.described}, profile {profile}", "", verdicts_table(part.verdicts)]
-        for each in part.verdicts:
+    for section in sections:
+        profile = section.results.cells[0].profile
+        lines += ["", f"## {section.source.described}, profile {profile}", "", verdicts_table(section.verdicts)]
+        for each in section.verdicts:
             words = _wrapped(f"**{each.verdict}** ({each.held}). Rule: {each.rule}")
             lines += ["", f"### {each.text}", "", words, ""]
             lines += [f"- {comparison.outcome}: {comparison.words}" for comparison in each.evidence]
@@ -251,51 +234,40 @@ def _wrapped(text: str) -> str:
     return textwrap.fill(text, 118, break_long_words=False, break_on_hyphens=False)
 
 
-# LaTeX is a table to be taken into a document, or one by itself.
 FORMATS: dict[str, tuple[str, Callable[[Table], str]]] = {
     "markdown": ("md", to_markdown),
     "latex": ("tex", to_latex),
-    "document": ("standalone.tex", to_document),
     "csv": ("csv", to_csv),
 }
 
 
-def report_files(
-    report: Report, folder: Path, verdicts: Path, formats: Sequence[str], *, of_users: bool | None = None
+def files_of(
+    sections: Sequence[Section], profile: str, folder: Path, verdicts: Path, formats: Sequence[str]
 ) -> dict[Path, str]:
-    """Lay out every file of a report, by its path: tables with any number in one folder, verdicts in another.
-
-    Images of a user have files of their own: `of_users` takes these alone, or all others.
-    """
-    size = "" if report.profile == "paper" else f"-{report.profile}"
-    contents = {}
-    pages: dict[str, list[Part]] = {}
-    for part in report.parts:
-        source = part.source
-        if of_users not in (None, source.is_users):
-            continue
-        suffix = _suffix(report, source)
-        for table in (each for each in part.tables if not each.is_empty):
+    """Lay out every file by its path: tables with any number in one folder, verdicts in another."""
+    size = "" if profile == "paper" else f"-{profile}"
+    contents, pages = {}, dict[str, list[Section]]()
+    names = [(section.source.dataset, section.source.name) for section in sections]
+    for section in sections:
+        source = section.source
+        # Two contents under one name are told apart by their checksum.
+        twice = names.count((source.dataset, source.name)) > 1
+        suffix = "" if source.name == "generated" and not twice else f"-{Path(source.name).stem}"
+        suffix += f"-{source.sha256[:8]}" if twice else ""
+        for table in (each for each in section.tables if not each.is_empty):
             for name in formats:
                 ending, write_table = FORMATS[name]
                 contents[folder / f"{_stem(table)}{size}{suffix}.{ending}"] = write_table(table)
-        if part.verdicts:
+        if section.verdicts:
             dataset = "" if source.is_papers else f"-{source.dataset.removesuffix('-rot')}"
-            pages.setdefault(f"verdicts{dataset}{size}{suffix if source.is_users else ''}.md", []).append(part)
-    return contents | {verdicts / name: verdicts_page(parts, report.profile) for name, parts in pages.items()}
+            name = f"verdicts{size}{suffix}.md" if source.is_users else f"verdicts{dataset}{size}.md"
+            pages.setdefault(name, []).append(section)
+    return contents | {verdicts / name: verdicts_page(each) for name, each in pages.items()}
 
 
 def _stem(table: Table) -> str:
-    """The name of its files, without what tells profiles and sources apart."""
+    """Name its files, without what tells profiles and sources apart."""
     return f"table{table.name}" if table.name.isdigit() else table.name
-
-
-def _suffix(report: Report, source: Source) -> str:
-    """What tells the files of a source apart; two contents under one name are told apart by their checksum."""
-    names = [(part.source.dataset, part.source.name) for part in report.parts]
-    twice = names.count((source.dataset, source.name)) > 1
-    name = "" if source.name == "generated" and not twice else f"-{Path(source.name).stem}"
-    return f"{name}-{source.sha256[:8]}" if twice else name
 
 
 def write(files: Mapping[Path, str]) -> None:
@@ -305,14 +277,13 @@ def write(files: Mapping[Path, str]) -> None:
 
 
 def outdated(files: Mapping[Path, str]) -> list[Path]:
-    """Files that are missing or differ from what they should be."""
-    return [path for path, text in files.items() if not _is(path, text)]
+    """List the files that are missing or differ from what they should be."""
 
+    def differs(path: Path, content: bytes) -> bool:
+        try:
+            with storage.open_plain(path) as stream:
+                return stream.read(len(content) + 1) != content
+        except OSError:
+            return True
 
-def _is(path: Path, text: str) -> bool:
-    content = text.encode()
-    try:
-        with storage.open_plain(path) as stream:
-            return stream.read(len(content) + 1) == content
-    except OSError:
-        return False
+    return [path for path, text in files.items() if differs(path, text.encode())]

@@ -19,7 +19,7 @@ from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name, split_column
 from thetarbm_cli.results import described, main_numbers, numbers_of
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
-from thetarbm_cli.store import WEIGHTS, Store, Training
+from thetarbm_cli.store import Store, Training
 from thetarbm_cli.suite import Cell, Suite
 from thetarbm_cli.ui import Cell as Text
 from thetarbm_cli.ui import Command

@@ -1,26 +1,28 @@
-"""The tables: rows, columns and notes, before they become Markdown, LaTeX or CSV, and all of them as one report.
+"""The tables: rows, columns and notes, before they become Markdown, LaTeX or CSV.
 
-Which tables there are, what they measure and how they are laid out is declared in `thetarbm_cli.outcomes.TABLES`; a
-suite may declare more. Rows, columns and their order are the paper's; next to each value is the published one.
-Controls, which the paper does not have, are kept apart.
+The suite declares which tables there are, what they measure and how they are laid out. Rows, columns and their order
+are the paper's; next to each value is the published one. Controls, which the paper does not have, are kept apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.execution.theory import TheoryRecord, load_theory
-from thetarbm_cli.experiments.runs.record import RunRecord
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.schema import Cell, Suite
+from pydantic import BaseModel, Field
+
+from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, TABLES, TableKind, variants_of
-from thetarbm_cli.reporting.claims import Verdict, evaluate_claims
-from thetarbm_cli.reporting.frame import MOST_NAMED, PAPERS_DATASET, Numbers, Source, Value, collect, is_above
+from thetarbm_cli.measures import DEFAULT, ERROR, MEASURES, NOT_ALIGNED
+from thetarbm_cli.measures.theory import TheoryRecord
+from thetarbm_cli.reporting.claims import Verdict, evaluate_claims, is_above
+from thetarbm_cli.results import MOST_NAMED, PAPERS_DATASET, Results, Source, Value, collect
+from thetarbm_cli.store import Training
+from thetarbm_cli.suite import Cell, Suite, TableKind
+
+# Lines on what is missing; more are made one for each source of images.
+MOST_MISSING = 8
 
 
 @dataclass(frozen=True)
@@ -51,19 +53,14 @@ class Table:
     groups : headings over several columns, as (text, number of columns)
     """
 
+    name: str
     kind: TableKind
     source: Source
-    profile: str
     columns: list[str]
     rows: list[Row]
-    controls: list[Row]
-    groups: list[tuple[str, int]]
-    notes: list[str]
-
-    @property
-    def name(self) -> str:
-        """What the command line and the suite call it."""
-        return self.kind.name
+    controls: list[Row] = field(default_factory=list)
+    groups: list[tuple[str, int]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def title(self) -> str:
@@ -90,11 +87,6 @@ class Table:
         return [entry.value for row in (*self.rows, *self.controls) for entry in row.entries if entry]
 
     @property
-    def lacking(self) -> list[Cell]:
-        """Cells that lack one of their values."""
-        return list({value.cell.name: value.cell for value in self.values if value.mean is None}.values())
-
-    @property
     def is_empty(self) -> bool:
         """Whether nothing of it was measured yet."""
         return not any(value.values for value in self.values)
@@ -115,42 +107,45 @@ class Table:
 
     @property
     def caption(self) -> str:
-        """What is in the cells, and on which images."""
+        """What is in the cells, of runs of which size, and on which images."""
         brackets = ", in brackets the paper's value" if self.has_published else ""
+        profiles = dict.fromkeys(f"profile {value.cell.profile}" for value in self.values if value.cell.profile)
         # Where rows or columns have images of their own, none are those of the table.
         compared = any(value.cell.compares_data for value in self.values)
         images = self.source.images if compared else self.source.described
-        return f"{self.spread}{brackets}; profile {self.profile}, {images}."
+        return f"{self.spread}{brackets}; {', '.join([*profiles, images])}."
 
 
-class Layout(NamedTuple):
-    """What of a table depends on its kind."""
-
-    columns: list[str]
-    rows: list[Row]
-    controls: Sequence[Row] = ()
-    groups: Sequence[tuple[str, int]] = ()
-    notes: Sequence[str] = ()
-
-
-def build(table: str | TableKind, numbers: Numbers) -> Table:
-    """Lay a table out from what was measured on images of one source."""
-    kind = TABLES[table] if isinstance(table, str) else table
-    cells = numbers.in_table(kind.name)
-    layouts: dict[str, Callable[[TableKind, Numbers, list[Cell]], Layout]] = {
+def build(name: str, kind: TableKind, results: Results, verdicts: Iterable[Verdict] = ()) -> Table:
+    """Lay a table out from what was measured on images of one source; of other images, it notes the verdicts."""
+    layouts = {
         "sparsity": _over_sparsity,
         "perturbation": _over_perturbation,
         "list": _as_list,
         "axis": _over_axis,
     }
-    columns, rows, controls, groups, notes = layouts[kind.layout](kind, numbers, cells)
-    notes = [*notes, *([kind.note] if kind.note else [])]
-    profile = cells[0].profile if cells else ""
-    return Table(kind, numbers.source, profile, columns, rows, [*controls], [*groups], notes)
+    table = layouts[kind.layout](Table(name, kind, results.source, [], []), results, results.in_table(name))
+    notes = [*table.notes]
+    if kind.layout == "sparsity" and not results.source.is_papers:
+        notes += [
+            f"{each.text} {each.verdict.capitalize()}: {each.holds} of {each.comparisons} comparisons hold."
+            for each in verdicts
+            if each.evidence
+        ]
+    notes += [kind.note] if kind.note else []
+    if older := list(dict.fromkeys(run for value in table.values for run in value.older)):
+        notes.append(f"Where several trainings have the same description, the newest counts: not {', '.join(older)}.")
+    return replace(table, notes=notes)
 
 
-def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
-    """A row for each experiment and evaluation, columns for the sparsity targets; controls have no target."""
+def variants_of(model: str) -> list[tuple[str, str]]:
+    """Give the evaluations of a model in the order of the tables, each with what they add to the model's label."""
+    return [(NOT_ALIGNED, ", not aligned"), (DEFAULT, ", aligned")] if model == "orbm" else [(DEFAULT, "")]
+
+
+def _over_sparsity(table: Table, results: Results, cells: list[Cell]) -> Table:
+    """Lay out a row for each experiment and evaluation, columns for the sparsity targets; controls have no target."""
+    measures = table.kind.measures
     targets = list(dict.fromkeys(cell.at["sparsity"] for cell in cells if "sparsity" in cell.at))
     rows = []
     for experiment in dict.fromkeys(cell.experiment for cell in cells if "sparsity" in cell.at):
@@ -158,90 +153,99 @@ def _over_sparsity(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layo
         first = next(iter(own.values()))
         for variant, words in variants_of(first.model):
             entries = [
-                Entry(numbers.value(own[target], measure, variant)) if target in own else None
+                Entry(results.value(own[target], measure, variant)) if target in own else None
                 for target in targets
-                for measure in kind.measures
+                for measure in measures
             ]
             rows.append(Row(first.label + words, entries))
     controls = [cell for cell in cells if "sparsity" not in cell.at]
-    headings, groups = [f"sparsity {target:g}" for target in targets], []
-    if len(kind.measures) > 1:
-        groups = [(heading, len(kind.measures)) for heading in headings]
-        headings = _headings(kind.measures) * len(targets)
-    notes = [f"{cell.label}: {cell.context}" for cell in controls if cell.context and not numbers.source.is_users]
-    if not numbers.source.is_papers:
-        notes += [
-            f"{each.text} {each.verdict.capitalize()}: {each.holds} of {each.comparisons} comparisons hold."
-            for each in evaluate_claims(numbers)
-            if each.evidence
-        ]
-    of_controls = [Row(cell.label, [Entry(numbers.value(cell, ERROR))]) for cell in controls]
-    return Layout(headings, _mark_best(rows), of_controls, groups, notes)
+    columns, groups = [f"sparsity {target:g}" for target in targets], []
+    if len(measures) > 1:
+        groups = [(heading, len(measures)) for heading in columns]
+        columns = _headings(measures) * len(targets)
+    return replace(
+        table,
+        columns=columns,
+        rows=_mark_best(rows),
+        controls=[Row(cell.label, [Entry(results.value(cell, ERROR))]) for cell in controls],
+        groups=groups,
+        notes=[f"{cell.label}: {cell.context}" for cell in controls if cell.context and not results.source.is_users],
+    )
 
 
-def _over_perturbation(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
-    """Rows n, columns p; starred above the unperturbed error, ours above ours and the paper's above the paper's."""
-    base = cells[0].unperturbed(numbers.cells) if cells else None
-    limit = numbers.value(base, ERROR) if base else None
+def _over_perturbation(table: Table, results: Results, cells: list[Cell]) -> Table:
+    """Lay out rows n, columns p; stars are above the unperturbed error, ours above ours, the paper's above its own."""
+    base = cells[0].unperturbed(results.cells) if cells else None
+    limit = results.value(base, ERROR) if base else None
     ours, papers = (limit.mean, limit.published) if limit else (None, None)
     chances = list(dict.fromkeys(cell.at["p"] for cell in cells))
     rows = []
     for n in dict.fromkeys(cell.at["n"] for cell in cells):
-        by_chance = {cell.at["p"]: numbers.value(cell, ERROR) for cell in cells if cell.at["n"] == n}
-        values = [by_chance[p] for p in chances]
-        stars = [(is_above(value.mean, ours), is_above(value.published, papers)) for value in values]
-        rows.append(Row(f"n = {n}", [Entry(value, False, *star) for value, star in zip(values, stars, strict=True)]))
+        by_chance = {cell.at["p"]: results.value(cell, ERROR) for cell in cells if cell.at["n"] == n}
+        entries: list[Entry | None] = [
+            Entry(value, False, is_above(value.mean, ours), is_above(value.published, papers))
+            for value in (by_chance[p] for p in chances)
+        ]
+        rows.append(Row(f"n = {n}", entries))
     controls = [Row("unperturbed", [Entry(limit)])] if limit else []
-    return Layout([f"p = {p:g}" for p in chances], rows, controls)
+    return replace(table, columns=[f"p = {p:g}" for p in chances], rows=rows, controls=controls)
 
 
-def _over_axis(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
-    """A row for each model and evaluation; columns the values of the table's axis, with the paper's in the first."""
-    values = list(dict.fromkeys(cell.at[kind.axis] for cell in cells))
-    groups: dict[tuple[str, ...], dict[object, Cell]] = {}
+def _over_axis(table: Table, results: Results, cells: list[Cell]) -> Table:
+    """Lay out a row for each model and evaluation; columns are values of an axis, with the paper's in the first."""
+
+    def settings(cell: Cell) -> object:
+        return cell.model, {name: cell.given[name] for name in cell.given if name not in ("data.source", "data.seed")}
+
+    axis, measures = table.kind.axis, table.kind.measures
+    places = list(dict.fromkeys(cell.at[axis] for cell in cells))
+    by_row: dict[tuple[str, ...], dict[object, Cell]] = {}
     for cell in cells:
-        further = (f"{axis.replace('_', ' ')} {value}" for axis, value in cell.at.items() if axis != kind.axis)
-        groups.setdefault((cell.label, *further), {})[cell.at[kind.axis]] = cell
+        by_row.setdefault((cell.label, *_axes(cell, axis)), {})[cell.at[axis]] = cell
     rows = []
-    for (label, *others), own in groups.items():
+    for (label, *others), own in by_row.items():
         first = next(iter(own.values()))
         published = next(
-            (each.published for each in numbers.cells if each.published and _settings(each) == _settings(first)),
+            (cell.published for cell in results.cells if cell.published and settings(cell) == settings(first)),
             dict[str, float](),
         )
         for variant, words in variants_of(first.model):
-            found = [numbers.value(own[value], measure, variant) for measure in kind.measures for value in values]
-            entries: list[Entry | None] = [Entry(value) for value in found]
-            for column, measure in enumerate(kind.measures):
-                place = column * len(values)
-                entries[place] = Entry(replace(found[place], published=published.get(measure)))
+            entries: list[Entry | None] = []
+            for measure in measures:
+                values = [results.value(own[place], measure, variant) for place in places]
+                values[0] = replace(values[0], published=published.get(measure))
+                entries += map(Entry, values)
             rows.append(Row(", ".join([label + words, *others]), entries))
-    columns = [f"{kind.axis.replace('_', ' ')} {value}" for value in values] * len(kind.measures)
-    return Layout(columns, rows, groups=[(MEASURES[measure].heading, len(values)) for measure in kind.measures])
+    columns = [f"{axis.replace('_', ' ')} {place}" for place in places] * len(measures)
+    groups = [(MEASURES[measure].heading, len(places)) for measure in measures]
+    return replace(table, columns=columns, rows=rows, groups=groups)
 
 
-def _settings(cell: Cell) -> tuple[object, ...]:
-    return cell.model, cell.data.get("train_on"), cell.parameters, cell.perturbation, cell.svm
+def _as_list(table: Table, results: Results, cells: list[Cell]) -> Table:
+    """Lay out a row for each cell; what it does not ask for is left out."""
 
+    def asks(cell: Cell, measure: str) -> bool:
+        return MEASURES[measure].asked_as in ("", *cell.measures)
 
-def _as_list(kind: TableKind, numbers: Numbers, cells: list[Cell]) -> Layout:
-    """A row for each cell; what it does not ask for is left out."""
-    asked = {"", *(word for cell in cells for word in cell.measures)}
-    measures = [measure for measure in kind.measures if MEASURES[measure].asked_as in asked]
-    rows = []
-    for cell in cells:
-        entries = [
-            Entry(numbers.value(cell, measure)) if MEASURES[measure].asked_as in ("", *cell.measures) else None
-            for measure in measures
-        ]
-        axes = (f"{axis.replace('_', ' ')} {value}" for axis, value in cell.at.items())
-        rows.append(Row(", ".join([cell.label, *axes]), entries))
+    measures = [measure for measure in table.kind.measures if any(asks(cell, measure) for cell in cells)]
+    rows = [
+        Row(
+            ", ".join([cell.label, *_axes(cell)]),
+            [Entry(results.value(cell, measure)) if asks(cell, measure) else None for measure in measures],
+        )
+        for cell in cells
+    ]
     notes = list(dict.fromkeys(cell.context for cell in cells if cell.context))
-    return Layout(_headings(measures), rows, notes=notes)
+    return replace(table, columns=_headings(measures), rows=rows, notes=notes)
+
+
+def _axes(cell: Cell, but: str = "") -> list[str]:
+    """Write the values of a cell's axes, but one."""
+    return [f"{axis.replace('_', ' ')} {value}" for axis, value in cell.at.items() if axis != but]
 
 
 def _headings(measures: Sequence[str]) -> list[str]:
-    """Headings of measures; where all are γ, the title says so."""
+    """Give the headings of measures; where all are γ, the title says so."""
     headings = [MEASURES[measure].heading for measure in measures]
     if all(heading.startswith("γ ") for heading in headings):
         return [heading.removeprefix("γ ") for heading in headings]
@@ -250,115 +254,137 @@ def _headings(measures: Sequence[str]) -> list[str]:
 
 def _mark_best(rows: list[Row]) -> list[Row]:
     """Mark the best of several means of a column: the lowest error, the highest γ."""
-    marked = [list(row.entries) for row in rows]
-    for column in range(len(marked[0]) if marked else 0):
-        held = [entry.value for entries in marked if (entry := entries[column]) and entry.value.mean is not None]
-        if len(held) > 1:
-            pick = min if MEASURES[held[0].measure].best == "lowest" else max
-            best = pick(value.mean for value in held if value.mean is not None)
-            for entries in marked:
-                entry = entries[column]
-                entries[column] = replace(entry, best=entry.value.mean == best) if entry else None
-    return [Row(row.label, entries) for row, entries in zip(rows, marked, strict=True)]
+    columns = []
+    for column in zip(*(row.entries for row in rows), strict=True):
+        means = [entry.value.mean for entry in column if entry and entry.value.mean is not None]
+        if len(means) > 1:
+            measure = next(entry.value.measure for entry in column if entry)
+            best = min(means) if MEASURES[measure].best == "lowest" else max(means)
+            column = tuple(replace(entry, best=entry.value.mean == best) if entry else None for entry in column)
+        columns.append(column)
+    return [Row(row.label, [column[number] for column in columns]) for number, row in enumerate(rows)]
 
 
 @dataclass(frozen=True)
-class Part:
-    """What a report has of images of one source: the tables, and the verdicts on the paper's claims, if it has any."""
+class Section:
+    """What is reported of images of one source: the tables, and the verdicts on the paper's claims, if it has any."""
 
-    numbers: Numbers
+    results: Results
     tables: list[Table]
     verdicts: list[Verdict]
 
     @property
     def source(self) -> Source:
         """The source of the images."""
-        return self.numbers.source
+        return self.results.source
 
     @property
     def lacking(self) -> list[Cell]:
         """Cells that lack a number of one of the tables."""
-        return list({cell.name: cell for table in self.tables for cell in table.lacking}.values())
+        values = (value for table in self.tables for value in table.values if value.mean is None)
+        return list({value.cell.name: value.cell for value in values}.values())
 
 
-@dataclass(frozen=True)
-class Report:
-    """All tables and verdicts of one profile, for each source of images; those of the paper's data set come first."""
+def make_sections(
+    suite: Suite, profile: str, trainings: Iterable[Training], theory: TheoryRecord | None, only: str | None = None
+) -> list[Section]:
+    """Build tables, all or one, and verdicts for each source of images; those of the paper's data set come first.
 
-    profile: str
-    parts: list[Part]
-
-    @property
-    def tables(self) -> list[Table]:
-        """All tables, those of one source after those of another."""
-        return [table for part in self.parts for table in part.tables]
-
-    def missing(self) -> list[str]:
-        """For each experiment with missing cells, what is missing and the command that makes it."""
-        return [line for part in self.parts for line in part.numbers.missing_lines(part.lacking)]
-
-    def missing_at_once(self) -> list[str]:
-        """For each source of images how many cells are missing, and the command that makes them all."""
-        lines = []
-        for part in self.parts:
-            absent, numbers = part.lacking, part.numbers
-            if absent:
-                few = len({cell.experiment for cell in absent}) <= MOST_NAMED
-                named = few or any(cell.on_request for cell in absent)
-                every = command_line("run", profile=self.profile, source=numbers.source_option())
-                makes = numbers.run_command(absent) if named else every
-                lines.append(f"missing: {len(absent)} cells on {part.source.images}; {makes} makes them")
-        return lines
-
-
-def make_report(results: Path, suite: Suite, profile: str, names: Sequence[str] = ()) -> Report:
-    """Build tables and verdicts from the records in a results folder: all tables, or those of these names.
-
-    What is run on request is shown if there are records, or if nothing else is asked for.
+    What is run on request is shown if it has measurements of its own, or if it is asked for.
     """
-    known = suite.table_kinds
-    for name in names:
-        if name not in known:
-            raise InputError(f"there is no table {name!r}; choose from {', '.join(known)}")
-    kinds = [known[name] for name in names or known]
-    cells = suite.cells(profile, in_tables=True)
-    return assemble(profile, cells, RunStore(results).load_all(), load_theory(results), kinds)
+    if only is not None and only not in suite.tables:
+        raise InputError(f"there is no table {only!r}; {did_you_mean(only, suite.tables)}")
+    names = list(suite.tables) if only is None else [only]
+    sections: list[Section] = []
+    for results in collect(suite, profile, trainings):
+        source, is_first = results.source, not any(each.source.dataset == results.source.dataset for each in sections)
+        if not source.is_papers and results.is_empty and not (only and results.in_table(only)):
+            continue
+        # The claims are on the θ-RBM: a suite may have another data set without it.
+        claimed = source.is_papers or (not results.is_empty and any(cell.model == "theta" for cell in results.cells))
+        verdicts = evaluate_claims(results, theory) if claimed else []
+        shown = [name for name in names if _is_shown(name, results, asked=only is not None, is_first=is_first)]
+        tables = [build(name, suite.tables[name], results, verdicts) for name in shown]
+        sections.append(Section(results, tables, verdicts))
+    return sections
 
 
-def assemble(
-    profile: str,
-    cells: Sequence[Cell],
-    records: Sequence[RunRecord],
-    theory: TheoryRecord | None,
-    kinds: Sequence[TableKind] = tuple(TABLES.values()),
-) -> Report:
-    """Build tables and verdicts of each data set of the suite, for each source of its images."""
-    parts = []
-    for dataset in dict.fromkeys([PAPERS_DATASET, *(cell.tested_on for cell in cells)]):
-        is_papers = dataset == PAPERS_DATASET
-        for number, numbers in enumerate(collect(cells, records, dataset)):
-            asked_for = len(kinds) == 1 and numbers.in_table(kinds[0].name)
-            if is_papers or numbers.records or asked_for:
-                tables = [build(kind, numbers) for kind in kinds if _is_shown(kind, kinds, numbers, beside=number > 0)]
-                # The claims are on the θ-RBM: a suite may have another data set without it.
-                claimed = is_papers or (numbers.records and any(cell.model == "theta" for cell in numbers.cells))
-                parts.append(Part(numbers, tables, evaluate_claims(numbers, theory) if claimed else []))
-    return Report(profile, parts)
-
-
-def _is_shown(kind: TableKind, kinds: Sequence[TableKind], numbers: Numbers, *, beside: bool) -> bool:
-    """Whether a table has something to show: what is run on request needs numbers of its own, or to be asked for.
-
-    Images of a source `beside` the first need records in any case.
-    """
-    cells = numbers.in_table(kind.name)
-    if beside and not any(cell.name in numbers.records for cell in cells):
+def _is_shown(name: str, results: Results, *, asked: bool, is_first: bool) -> bool:
+    """Whether a table has something to show; of a source that is not the first of its data set, numbers."""
+    cells = results.in_table(name)
+    if not is_first and not any(results.measured(cell) for cell in cells):
         return False
-    if any(not cell.on_request for cell in cells) or len(kinds) == 1:
+    if asked or any(not cell.on_request for cell in cells):
         return bool(cells)
-    own = set(kind.measures) - {ERROR, GAMMA_TRAIN, GAMMA_TEST}
-    if any(numbers.value(cell, measure).mean is not None for cell in cells for measure in own):
-        return True
-    others = [cell for cell in numbers.cells if not cell.on_request or kind.name not in cell.tables]
-    shared = {record.run for cell in others for record in numbers.records.get(cell.name, [])}
-    return any(record.run not in shared for cell in cells for record in numbers.records.get(cell.name, []))
+    others = [cell for cell in results.cells if not cell.on_request or name not in cell.tables]
+    elsewhere = set().union(*map(results.measured, others))
+    return any(results.measured(cell) - elsewhere for cell in cells)
+
+
+def missing_lines(sections: Sequence[Section]) -> list[str]:
+    """Say what is missing, and the command that makes it: for each experiment or, if that is long, each source."""
+    lines = [line for section in sections for line in section.results.missing_lines(section.lacking)]
+    if len(lines) <= MOST_MISSING:
+        return lines
+    lines = []
+    for section in sections:
+        absent, results = section.lacking, section.results
+        if absent:
+            few = len({cell.experiment for cell in absent}) <= MOST_NAMED
+            named = few or any(cell.on_request for cell in absent)
+            every = command_line("run", profile=absent[0].profile, source=results.source_option())
+            makes = results.run_command(absent) if named else every
+            lines.append(f"missing: {len(absent)} cells on {section.source.images}; {makes} makes them")
+    return lines
+
+
+class TableValue(BaseModel):
+    """One measure of one cell over the seeds."""
+
+    model: str
+    sparsity: float | None
+    column: str = Field(description="The measure; of the O-RBM also with the ending _unaligned.")
+    mean: float | None
+    std: float | None = Field(description="Standard deviation over the seeds; null with fewer than two.")
+    seeds: int
+    published: float | None = Field(description="The paper's number.")
+    cell: str
+    values: list[float] = Field(description="One a seed.")
+    runs: list[str] = Field(description="The training of each.")
+    n: int | None = Field(default=None, description="Where orientations are perturbed.")
+    p: float | None = Field(default=None, description="Where orientations are perturbed.")
+    source: str = Field(description="Where the images come from.")
+    sha256: str = Field(description="Content of the images; empty without a run.")
+
+
+class Tables(BaseModel):
+    """``thetarbm tables --json``."""
+
+    tables: dict[str, list[TableValue]] = Field(description="By name: 1, 2, 3, mnist, and others of the suite.")
+    verdicts: list[Verdict] = Field(description="On the paper's data set, then on others that have runs.")
+
+
+def tables_output(sections: Sequence[Section]) -> Tables:
+    """Gather every value of every table, and the verdicts."""
+    found: dict[str, list[TableValue]] = {}
+    for table in (table for section in sections for table in section.tables):
+        found.setdefault(table.name, []).extend(
+            TableValue(
+                model=value.cell.model,
+                sparsity=value.cell.train_spec().parameters.get("sparsity"),
+                column=value.column,
+                mean=value.mean,
+                std=value.deviation,
+                seeds=len(value.values),
+                published=value.published,
+                cell=value.cell.name,
+                values=list(value.values),
+                runs=list(value.runs),
+                n=value.cell.at.get("n"),
+                p=value.cell.at.get("p"),
+                source=table.source.name,
+                sha256=table.source.sha256,
+            )
+            for value in table.values
+        )
+    return Tables(tables=found, verdicts=[verdict for section in sections for verdict in section.verdicts])
