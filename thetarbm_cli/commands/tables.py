@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 @click.command("tables")
 @click.option(
     "--table",
+    default="all",
     metavar="NAME",
     shell_complete=complete_tables,
-    help="One table of the suite, as 1, 2, 3 or mnist; a name that is unknown lists them [default: all].",
+    help="One table of the suite, as 1, 2, 3 or mnist; a name that is unknown lists them.",
 )
 @click.option(
     "--format",
@@ -38,9 +39,9 @@ if TYPE_CHECKING:
 @profile_option
 @json_option
 @pass_session
-def command(
+def tables(
     session: Session,
-    table: str | None,
+    table: str,
     form: str | None,
     out: Path | None,
     check: bool,
@@ -57,9 +58,10 @@ def command(
     from thetarbm_cli.suite import load_suite
 
     suite = load_suite(suite_path, check_settings=False)
-    sections = make_sections(suite, profile, session.store().trainings(), load_theory(session.results), table)
-    tables = [each for section in sections for each in section.tables]
-    if not tables:
+    only = None if table == "all" else table
+    sections = make_sections(suite, profile, session.store().trainings(), load_theory(session.results), only)
+    shown = [each for section in sections for each in section.tables]
+    if not shown:
         raise InputError(f"no experiment of the suite is in table {table}")
     folder, verdicts = out or session.results / "tables", out or session.results
     of_users, of_papers = (
@@ -75,28 +77,28 @@ def command(
     if check:
         # Files of a user's own images need not be there, but those that are have to be right.
         wrong = outdated(of_papers | {path: text for path, text in of_users.items() if os.path.lexists(path)})
-        words = [*(["--table", table] if table else []), *(["--out", str(out)] if out else [])]
+        words = [*(["--table", only] if only else []), *(["--out", str(out)] if out else [])]
         for path in wrong:
             say(f"{path} is not what the records give; {command_line('tables', *words, profile=profile)} writes it")
         return EXIT_FAILED if wrong else 0
     if session.as_json:
         session.print_json(tables_output(sections))
     elif form is None and sys.stdout.isatty():
-        for each in tables:
+        for each in shown:
             # A table without numbers says nothing of images that the paper has none on.
             if not (each.source.is_users and each.is_empty):
                 print_paper_table(each)
         for section in sections:
-            if section.verdicts and not table:
+            if section.verdicts and not only:
                 _print_verdicts(section)
     else:
         _, to_text = FORMATS[form or "markdown"]
-        click.echo("\n".join(to_text(each) for each in tables), nl=False)
+        click.echo("\n".join(to_text(each) for each in shown), nl=False)
     for line in missing_lines(sections):
         session.say(line)
     # Who only looks at the records of an installed package has no results folder, and needs none.
     if any(not section.results.is_empty for section in sections) and (out is not None or session.results.is_dir()):
-        empty = [each.name for each in tables if each.is_empty]
+        empty = [each.name for each in shown if each.is_empty]
         if empty:
             session.say(f"no file is written of what has no number yet: {', '.join(dict.fromkeys(empty))}")
         _write(session, of_papers | of_users, folder, verdicts, wanted=out is not None)
