@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from pydantic import BaseModel
 
+from thetarbm_cli.commands.common import (
+    NumberList,
+    Session,
+    UserPath,
+    json_option,
+    pass_session,
+    profile_option,
+    source_option,
+    suite_option,
+)
 from thetarbm_cli.commands.completion import complete_figures
-from thetarbm_cli.commands.options import NumberList, UserPath, json_option, profile_option, source_option, suite_option
-from thetarbm_cli.commands.session import Session, pass_session
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.reporting.figures import FIGURES, FORMATS, encode, make
 
@@ -19,6 +28,29 @@ if TYPE_CHECKING:
     from thetarbm_cli.reporting.figures.context import Drawing, FigureContext
 
 logger = logging.getLogger("thetarbm")
+
+
+class Figure(BaseModel):
+    """A figure that was drawn, and its file."""
+
+    name: str
+    title: str
+    file: str
+
+
+class FigureLeftOut(BaseModel):
+    """A figure that cannot be drawn, and why."""
+
+    name: str
+    reason: str
+
+
+class Figures(BaseModel):
+    """What ``thetarbm figures --json`` prints."""
+
+    files: list[str]
+    figures: list[Figure]
+    left_out: list[FigureLeftOut]
 
 
 def _listed() -> str:
@@ -65,26 +97,29 @@ def command(
 ) -> None:
     """Draw figures."""
     from thetarbm_cli import storage
-    from thetarbm_cli.experiments.suite.loader import load_suite
-    from thetarbm_cli.outputs import Figure, FigureLeftOut, Figures
-    from thetarbm_cli.reporting.figures.context import figure_context, missing_lines
+    from thetarbm_cli.reporting.figures.context import figure_context
+    from thetarbm_cli.suite import load_suite
 
     for name in names:
         FIGURES[name]  # An unknown name is refused before anything is drawn.
     suite = load_suite(suite_path, check_settings=False)
-    context = figure_context(suite, session.run_context(), profile, source, units=units or ())
+    context = figure_context(suite, session.store(), profile, source, units=units or ())
+    if context.others:
+        others = " and ".join(other.described for other in context.others)
+        session.say(f"figures show {context.results.source.described}; --source shows {others}")
     drawn, left_out = _draw(session, context, names, form)
     folder = out or session.results / "figures"
     # Universes have a size and sources of their own.
     suffix = {name: "" if FIGURES[name].needs == "universes" else context.suffix for name in drawn}
     files = {name: folder / f"{name}{suffix[name]}.{form}" for name in drawn}
     for name, (drawing, content) in drawn.items():
-        # A picture of the recorded weights is not replaced by one of others, or of fewer models.
+        # A picture of the recorded weights is not replaced by one of others.
         if out is None and not drawing.recorded and files[name].is_file():
-            session.say(f"kept: {files[name]}: the recorded weights are not all here; --out FOLDER draws it anew")
+            session.say(f"kept: {files[name]}: the recorded weights are not here; --out FOLDER draws it anew")
         else:
             storage.write_bytes(files[name], content)
-    for line in missing_lines(context, (drawing for drawing, _ in drawn.values())):
+    lacking = {cell.name: cell for drawing, _ in drawn.values() for cell in drawing.cells}
+    for line in context.results.missing_lines(list(lacking.values())):
         session.say(line)
     output = Figures(
         files=[str(path) for path in files.values()],

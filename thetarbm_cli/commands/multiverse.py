@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from thetarbm_cli.commands.options import jobs_option, json_option, suite_option
-from thetarbm_cli.commands.run import executor_options, make_executor, show_outcome, show_step
-from thetarbm_cli.commands.session import Session, pass_session
+from thetarbm_cli.commands.common import Session, jobs_option, json_option, pass_session, suite_option
+from thetarbm_cli.commands.suite import cluster_options, executor_options, make_jobs
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.ui import Cell as TableCell
-from thetarbm_cli.ui import JobsDisplay, print_command, print_table, print_text, state_cell
+from thetarbm_cli.ui import print_command, print_table, print_text, state_cell
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.multiverse import Readings, Universe
-    from thetarbm_cli.experiments.suite.schema import Suite
-
-# Records are packed after so many runs, and at the end.
-PACKED_EVERY = 40
+    from thetarbm_cli.suite import Suite
+    from thetarbm_cli.universes import Readings, Universe
 
 
 @click.command("multiverse")
@@ -40,7 +38,6 @@ PACKED_EVERY = 40
 @suite_option
 @jobs_option
 @click.option("-n", "--dry-run", is_flag=True, help="Only say how many runs are missing; exit code 3 if any.")
-@click.option("--retry-failed", is_flag=True, help="Try runs again that failed before.")
 @executor_options
 @json_option
 @pass_session
@@ -53,8 +50,8 @@ def command(
     profile: str,
     universe: str | None,
     suite_path: Path | None,
+    jobs: int,
     dry_run: bool,
-    retry_failed: bool,
     **where: Any,
 ) -> int:
     """Judge the paper's claims over all plausible readings of what it leaves open.
@@ -67,16 +64,17 @@ def command(
     thetarbm multiverse --universes 64 -j 2
     thetarbm multiverse --universe s12
     """  # noqa: D301  click takes \b as "keep these lines"
-    from thetarbm_cli.experiments.multiverse import Readings
-    from thetarbm_cli.experiments.suite.loader import load_suite
+    from thetarbm_cli.suite import find_suite, load_suite
+    from thetarbm_cli.universes import Readings
 
     suite = load_suite(suite_path, check_settings=False)
     readings = Readings(suite, of, profile)
     if universe is not None:
         return _print_universe(readings, readings.find(universe))
     if universes is not None or design is not None or dry_run:
+        on_cluster = cluster_options(**where)
         wanted = readings.universes(0 if design == "one-at-a-time" else universes or 0)
-        code = _make_runs(session, suite, suite_path, readings, wanted, dry_run, retry_failed, **where)
+        code = _make_runs(session, readings, wanted, find_suite(suite_path).name, jobs, dry_run, **on_cluster)
         if dry_run or code:
             return code
     return _print_analysis(session, suite, readings, profile)
@@ -84,67 +82,52 @@ def command(
 
 def _make_runs(
     session: Session,
-    suite: Suite,
-    suite_path: Path | None,
     readings: Readings,
     wanted: list[Universe],
-    dry_run: bool,
-    retry_failed: bool,
+    suite: str,
     jobs: int,
-    **where: Any,
+    dry_run: bool,
+    **on_cluster: Any,
 ) -> int:
-    """Make the missing runs; one that diverges is an outcome like any other."""
-    from thetarbm_cli.experiments.execution.job import training_of
-    from thetarbm_cli.experiments.execution.plan import make_plan, pending
-    from thetarbm_cli.experiments.multiverse import multiverse_store, note_universes, pack, remove_weights
-    from thetarbm_cli.experiments.suite.loader import suite_identity
+    """Make the missing runs, stage by stage; one that diverges is an outcome like any other."""
+    from thetarbm_cli.schedule import plan
+    from thetarbm_cli.store import WEIGHTS
+    from thetarbm_cli.universes import note_universes, pack_path, remove_weights
 
-    executor = make_executor(jobs, **where)
-    context = session.run_context(multiverse_store(session.results))
-    stages = readings.stages(wanted)
-    plan = make_plan(
-        context, [cell for stage in stages for cell in stage], seeds=1, suite=suite_identity(suite, suite_path)
-    )
-    due = pending(plan, retry_failed)
-    session.say(f"{len(wanted)} universes, {len(plan)} different runs, {len(due)} of them to make")
+    store, stages = session.store(), readings.stages(wanted)
+    planned = plan(store, [cell for stage in stages for cell in stage], seeds=1, suite=suite)
+    due = [job for job in planned if job.state not in ("done", "failed")]
+    session.say(f"{len(wanted)} universes, {len(planned)} different runs, {len(due)} of them to make")
     if dry_run:
         return EXIT_RUNS_MISSING if due else 0
     note_universes(session.results, readings, wanted)
-    waiting = {run: training_of(run) for run in due}
-    measured: dict[str, str] = {}
-    lost = done = 0
+    runs = {job.run for job in planned if job.run is not None}
+    # Weights that were there before are somebody's.
+    kept = {run for run in runs if store.path(run, WEIGHTS).exists()}
+    lost = 0
     try:
-        with JobsDisplay(len(due), session.quiet) as display:
-            for stage in stages:
-                names = {cell.name for cell in stage}
-                runs = [run for run in due if run.cells[0] in names]
-                for run, outcome in executor(context, runs, True, show_step(display)):
-                    done += 1
-                    show_outcome(display, run, outcome)
-                    training = waiting.pop(run)
-                    if outcome.run is not None:
-                        measured[outcome.run] = training
-                    diverged = (outcome.error or "").startswith("training diverged")
-                    lost += outcome.state == "failed" and not diverged
-                    if done % PACKED_EVERY == 0:
-                        # What others are still to be measured with stays.
-                        shared = set(waiting.values())
-                        remove_weights(context.store, [name for name, key in measured.items() if key not in shared])
-                        pack(session.results)
+        for stage in stages:
+            names = {cell.name for cell in stage}
+            own = [job for job in due if job.cells[0] in names]
+            finished = make_jobs(session, store, own, jobs, keep_going=True, **on_cluster)
+            for done in finished.values():
+                training = store.load(done.run) if done.run else None
+                lost += done.state == "failed" and (training is None or training.state != "diverged")
+                runs.add(done.run or "")
+            remove_weights(store, {done.run for done in finished.values() if done.run} - kept)
     finally:
-        pack(session.results)
-    remove_weights(context.store, measured)
+        if due:
+            store.pack(pack_path(session.results), runs.intersection(store.identifiers()), slim=True)
     return EXIT_FAILED if lost else 0
 
 
 def _print_analysis(session: Session, suite: Suite, readings: Readings, profile: str) -> int:
     """Print what the recorded universes say."""
-    from thetarbm_cli.experiments.runs.store import RunStore
-    from thetarbm_cli.reporting.multiverse import Analysis, find_universes, summary, tables
+    from thetarbm_cli.reporting.multiverse import analyse, summary, tables
+    from thetarbm_cli.universes import noted_universes
 
-    found = find_universes(suite, session.results, readings.name, profile) or Analysis(readings, [])
-    at_full_size = suite.cells("paper") if "paper" in suite.profiles else []
-    output = found.output(at_full_size, RunStore(session.results).load_all())
+    trainings = session.store().trainings()
+    output = analyse(readings, trainings, noted_universes(session.results, readings)).output()
     if session.print_json(output):
         return 0
     if not output.universes:
@@ -167,14 +150,24 @@ def _claim_cells(row: list[str]) -> list[TableCell]:
 
 
 def _print_universe(readings: Readings, universe: Universe) -> int:
-    """Print the options of a universe, and the commands that train its models."""
-    from thetarbm_cli.experiments.runs.loading import train_command
+    """Print the options of a universe, and the commands that train its models and measure them."""
+    from thetarbm_cli.specs import measure_settings, measuring
 
     default = readings.default.options
     for name, option in universe.options.items():
         mark = "" if option == default[name] else f"   (taken: {default[name]})"
         print_text(f"{name}: {option}{mark}\n    {readings.choices[name].options[option].why}", indent=4)
     click.echo("")
+    measured: dict[str, list[str]] = {}
     for cell in readings.cells(universe):
-        print_command("", train_command(cell.settings()))
+        print_command("", command_line("train", *cell.train_spec().words()))
+        named = {name: value for name, value in cell.given.items() if name in measure_settings()}
+        settings = [
+            ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+            for name, value in named.items()
+            if measuring({name: value}) != measuring({})
+        ]
+        measured.setdefault(command_line("evaluate", "RUN", *itertools.chain(*settings)), []).append(cell.model)
+    for words, models in measured.items():
+        print_command(", ".join(dict.fromkeys(models)), words)
     return 0

@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
+from pydantic import BaseModel, Field
 
-from thetarbm_cli.commands.options import UserPath, json_option, profile_option, source_option, suite_option
-from thetarbm_cli.commands.session import Session, pass_session
+from thetarbm_cli.commands.common import (
+    Session,
+    UserPath,
+    json_option,
+    pass_session,
+    profile_option,
+    source_option,
+    suite_option,
+)
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.runs.store import RunContext
     from thetarbm_cli.reporting.html.content import Content
+    from thetarbm_cli.store import Store
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """What the page does not have, and the command that makes it."""
+
+    kind: Literal["cell", "figure"]
+    name: str
+    source: str
+    reason: str
+    command: str
+
+
+class WrittenPage(BaseModel):
+    """What ``thetarbm report --json`` prints."""
+
+    path: str
+    bytes: Annotated[int, Field(ge=0)]
+    figures: list[str]
+    missing: list[Lacking]
 
 
 @click.command("report")
@@ -42,15 +71,16 @@ def command(
     Nothing is trained or measured, and the page needs no network. Without --source it shows every source of images
     that has records.
     """
-    from thetarbm_cli.outputs import Report
-    from thetarbm_cli.reporting.html.content import gather, missing
+    from thetarbm_cli.reporting.html.content import gather
+    from thetarbm_cli.reporting.tables import missing_lines
 
-    content = gather(session.results, suite_path, profile, source)
+    store = session.store()
+    content = gather(store, suite_path, profile, source)
     path = out or session.results / _name(profile, source)
-    write_page(session, session.run_context(), content, path)
+    write_page(session, store, content, path)
     drawn = [picture.figure.name for picture in content.pictures if picture.image is not None]
-    output = Report(path=str(path), bytes=path.stat().st_size, figures=drawn, missing=missing(content))
-    for line in content.report.missing_at_once():
+    output = WrittenPage(path=str(path), bytes=path.stat().st_size, figures=drawn, missing=_missing(content))
+    for line in missing_lines(content.sections):
         session.say(line)
     lost = {picture.figure.name: "; ".join(picture.missing) for picture in content.pictures if picture.image is None}
     if lost:
@@ -62,14 +92,32 @@ def command(
         session.say(f"no browser could be started; open {path} by hand")
 
 
-def write_page(session: Session, context: RunContext, content: Content, path: Path) -> None:
+def _missing(content: Content) -> list[Lacking]:
+    """List cells without a run, but for those that wait to be named, and figures that are not shown."""
+    return [
+        *(
+            Lacking("cell", each.cell.name, section.source.name, "; ".join(each.failures) or "no run yet", each.command)
+            for section in content.sections
+            for each in section.reruns
+            if not each.runs and not each.cell.on_request
+        ),
+        *(
+            Lacking("figure", each.figure.name, section.source.name, "; ".join(each.missing), each.command)
+            for section in content.sections
+            for each in section.pictures
+            if each.image is None
+        ),
+    ]
+
+
+def write_page(session: Session, store: Store, content: Content, path: Path) -> None:
     """Draw the figures and write the page."""
     from thetarbm_cli import storage
     from thetarbm_cli.reporting.html.page import render_page
     from thetarbm_cli.reporting.html.pictures import draw_pictures
 
     with session.progress("figures") as progress:
-        draw_pictures(content, context, progress)
+        draw_pictures(content, store, progress)
     storage.write_bytes(path, render_page(content, datetime.now(tz=UTC).date().isoformat()).encode())
 
 

@@ -158,7 +158,7 @@ def run(
         if theory and reason:
             session.say(f"theory: {reason}")
             record_theory(session.results, theory.rotations, theory.size)
-        finished = _make(session, store, due, jobs, keep_going=keep_going, **on_cluster)
+        finished = make_jobs(session, store, due, jobs, keep_going=keep_going, **on_cluster)
     runs = [_final(job, finished.get(job)) for job in planned]
     if theory is not None:
         state: Literal["pending", "done", "cached"] = "cached" if not reason else "pending" if dry_run else "done"
@@ -213,7 +213,7 @@ def _final(job: Job, done: Done | None) -> SuiteRun:
     )
 
 
-def _make(
+def make_jobs(
     session: Session, store: Store, due: Sequence[Job], jobs: int, *, keep_going: bool, **on_cluster: Any
 ) -> dict[Job, Done]:
     """Prepare the images that jobs need, then make the jobs, and show how far they are."""
@@ -274,7 +274,7 @@ def _id(store: Store, job: Job) -> str | None:
 def make_all(session: Session, store: Store, planned: Sequence[Job], jobs: int) -> None:
     """Make all that is missing; the first that fails is an error."""
     due = [job for job in planned if job.state != "done"]
-    for job, done in _make(session, store, due, jobs, keep_going=False).items():
+    for job, done in make_jobs(session, store, due, jobs, keep_going=False).items():
         if done.state == "failed":
             raise ThetaRBMError(f"{job.cells[0]}: {done.error}")
 
@@ -374,7 +374,7 @@ def status(
     return EXIT_RUNS_MISSING if output.due else 0
 
 
-MODELS, SPARSITY, PROFILE, FIGURE = ("rbm", "orbm", "tirbm", "theta"), 0.3, "quick", "filters"
+MODELS, SPARSITY, PROFILE, FIGURE = ("rbm", "orbm", "tirbm", "theta"), 0.3, "quick", "filters-theta"
 
 
 @click.command("demo")

@@ -21,33 +21,22 @@ from __future__ import annotations
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
 
-from thetarbm_cli.experiments.multiverse import DEFAULT as DEFAULT_UNIVERSE
-from thetarbm_cli.experiments.multiverse import Readings, Universe, load_records, match, noted_universes
-from thetarbm_cli.experiments.runs.record import RunRecord
-from thetarbm_cli.experiments.suite.schema import Cell, Choice, Suite
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING, VARIANTS
-from thetarbm_cli.outputs import (
-    ChoiceInfluence,
-    ClaimShare,
-    DecidingChoice,
-    Multiverse,
-    NearestCell,
-    NearestRow,
-    NearestUniverse,
-    NumberSpread,
-    UniverseDistance,
-)
-from thetarbm_cli.reporting.claims import HOLDS, LEVEL, RIVALS, evaluate, multiverse_claims
-from thetarbm_cli.reporting.frame import Numbers, Source
+from thetarbm_cli.measures import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING
+from thetarbm_cli.reporting.claims import LEVEL, REPRODUCED, RIVALS, evaluate, multiverse_claims
+from thetarbm_cli.results import Recorded, Results, Source
+from thetarbm_cli.store import Training
+from thetarbm_cli.suite import Cell, Choice, Suite
+from thetarbm_cli.universes import DEFAULT, Readings, Universe, noted_universes
 
 # Designs of the shipped suite whose universes are tested on the paper's data.
 ON_PAPERS_DATA = ("tables", "perturbation", "mnist")
@@ -60,53 +49,143 @@ MOST_DECIDING = 3
 # The share of a number's variance below which a choice is not named.
 SMALLEST_SHARE = 0.05
 
+Count = Annotated[int, Field(ge=0)]
+
+
+class Output(BaseModel):
+    """A part of what ``thetarbm multiverse --json`` prints."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+class DecidingChoice(Output):
+    """A choice, and how often a claim holds under each of its options."""
+
+    axis: str
+    difference: float
+    """Largest difference between the shares of its options."""
+    chance: float
+    """χ² test: how often shares differ so much where the choice has nothing to do with it."""
+    shares: dict[str, float]
+
+
+class ClaimShare(Output):
+    """A claim of the paper over universes of readings."""
+
+    claim: str
+    text: str
+    holds: Count
+    of: Count
+    """Universes in which all its numbers were measured."""
+    share: float
+    low: float
+    """Wilson interval of 95 %."""
+    high: float
+    default: bool | None
+    """Whether it holds at the readings that the suite takes."""
+    flipped_by: list[str]
+    """Changes of one option that turn the default's outcome."""
+    decided_by: list[DecidingChoice]
+    """The choices that matter most, the least by chance first."""
+
+
+class ChoiceInfluence(Output):
+    """How much of a number's variance over sampled universes one choice explains."""
+
+    measure: str
+    """Cell and column, as "theta/sparsity=0.3 test_error_percent"."""
+    axis: str
+    share: float
+    """Main effect, η² adjusted for chance."""
+
+
+class NumberSpread(Output):
+    """Standard deviations of a number."""
+
+    measure: str
+    universes: float
+    """Over sampled universes."""
+    seeds: float | None
+    """Over seeds of the default at the paper's size, where recorded."""
+    data_seeds: float | None
+
+
+class NearestCell(Output):
+    """A number of a universe, and the paper's."""
+
+    cell: str
+    column: str
+    value: float
+    published: float
+
+
+class NearestUniverse(Output):
+    """The universe that is nearest to the published numbers."""
+
+    universe: str
+    options: dict[str, str]
+    distance: float
+    """Root mean square of the differences, in units of 1 point of error and 0.02 of γ."""
+    cells: list[NearestCell]
+
+
+class NearestRow(Output):
+    """The universe that is nearest to one row of the paper's tables."""
+
+    row: str
+    """A model; "common" are all that every universe has, "all" all rows."""
+    universe: str
+    distance: float
+    default: float | None
+    """Distance of the default."""
+
+
+class UniverseDistance(Output):
+    """How far a universe is from the paper."""
+
+    distance: float | None
+
+
+class Multiverse(Output):
+    """The paper's claims over universes of readings."""
+
+    design: str
+    universes: Count
+    """Universes whose runs are recorded."""
+    sampled: Count
+    named: Count
+    diverged: Count
+    """Universes of which a training diverged."""
+    diverged_cells: list[str]
+    axes: dict[str, list[str]]
+    """The options of each choice."""
+    claims: list[ClaimShare]
+    influence: list[ChoiceInfluence]
+    spread: list[NumberSpread]
+    nearest: NearestUniverse | None
+    rows: list[NearestRow]
+    default: UniverseDistance
+
 
 @dataclass(frozen=True)
-class RecordedUniverse(Numbers):
-    """A universe whose runs are recorded, and the numbers that count in it.
-
-    Attributes
-    ----------
-    counts : which evaluation and which form of γ count, by model
-    diverged : names of the cells whose runs failed
-    """
+class RecordedUniverse(Results):
+    """What was measured in a universe with the first seed; a cell counts if all that it asks for was."""
 
     universe: Universe
-    counts: Mapping[str, Mapping[str, Any]]
-    diverged: tuple[str, ...]
 
-    def numbers_of(self, record: RunRecord) -> dict[tuple[str, str], float]:
-        """The numbers of a run that count here, by measure and variant."""
-        found = super().numbers_of(record)
-        counts = self.counts.get(record.settings.model, {})
-        if counts.get("gamma") == "ratio":
-            ratios = {key: value for key, value in found.items() if key[0].startswith("gamma_ratio_")}
-            found |= {(measure.replace("ratio_", ""), variant): value for (measure, variant), value in ratios.items()}
-        if "variant" in counts:
-            # The other evaluation is no part of this universe: both names give the one that counts.
-            chosen = {m: value for (m, variant), value in found.items() if variant == counts["variant"]}
-            found |= {(m, variant): value for m, value in chosen.items() for variant in VARIANTS}
-        return found
+    def trainings(self, cell: Cell) -> list[Training]:
+        """Give the trainings of a cell that are done and measured."""
+        return [each for each in super().trainings(cell) if not each.lacking(cell.measure_specs)]
 
+    @cached_property
+    def diverged(self) -> list[str]:
+        """Names of the cells whose trainings diverged."""
+        return [cell.name for cell in self.cells if self.recorded.diverged(cell)]
 
-def _recorded(
-    readings: Readings, universes: Sequence[Universe], records: Sequence[RunRecord]
-) -> list[RecordedUniverse]:
-    """Find the universes all of whose runs, rare models aside, are recorded."""
-    cells = {universe.name: readings.cells(universe) for universe in universes}
-    matched = match(itertools.chain.from_iterable(cells.values()), records)
-    found = []
-    for universe in universes:
-        own = cells[universe.name]
-        if not all(cell.name in matched for cell in own if cell.model not in readings.design.rare):
-            continue
-        runs = {cell.name: matched[cell.name] for cell in own if cell.name in matched}
-        failed = tuple(name for name, record in runs.items() if record.state == "failed")
-        done = {name: [record] for name, record in runs.items() if record.state == "done"}
-        counts = {cell.model: readings.counts(universe, cell.model) for cell in own}
-        source = Source(str(own[0].data.get("source")), "", own[0].tested_on)
-        found.append(RecordedUniverse(source, own, done, universe, counts, failed))
-    return found
+    def is_whole(self, rare: Container[str]) -> bool:
+        """Whether all cells, those of rare models aside, were measured or diverged."""
+        common = [cell for cell in self.cells if cell.model not in rare]
+        return all(self.trainings(cell) or cell.name in self.diverged for cell in common)
 
 
 def concerns(choice: Choice, compared: set[tuple[str, str]]) -> bool:
@@ -114,59 +193,54 @@ def concerns(choice: Choice, compared: set[tuple[str, str]]) -> bool:
     models, measures = ({each[place] for each in compared} for place in (0, 1))
     common = not choice.models or not models.isdisjoint(choice.models)
     of_gamma = not measures.isdisjoint((GAMMA_TRAIN, GAMMA_TEST))
-    return common and (of_gamma or not any(option.counts.gamma for option in choice.options.values()))
+    return common and (of_gamma or not any(option.gamma for option in choice.options.values()))
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What the recorded universes of a design say, the default first."""
+    """What the recorded universes of a design say, the default first.
+
+    `at_full_size` are all seeds of the suite's own cells at the paper's size.
+    """
 
     readings: Readings
-    recorded: list[RecordedUniverse]
+    universes: list[RecordedUniverse]
+    at_full_size: Results
 
     @cached_property
     def frame(self) -> pd.DataFrame:
         """All numbers: a line per universe, cell and column, with the options of every choice as further columns."""
+        names = ["universe", "cell", "model", "label", "target", "column", "value", "published"]
         lines = [
-            {
-                "universe": each.universe.name,
-                "kind": each.universe.kind,
-                "cell": base.name,
-                "model": cell.model,
-                "label": cell.label,
-                "target": cell.at.get("sparsity"),
-                "column": column,
-                "value": value.values[0],
-                "published": value.published,
-                **each.universe.options,
-            }
-            for each in self.recorded
+            [*places, cell.at.get("sparsity"), column, value.values[0], value.published]
+            for each in self.universes
             for base, cell in zip(self.readings.base, each.cells, strict=True)
+            for places in [(each.universe.name, base.name, cell.model, cell.label)]
             for column in UNITS
             if (value := each.value(cell, column)).values
         ]
-        names = ["universe", "kind", "cell", "model", "label", "target", "column", "value", "published"]
-        return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
+        return self._with_options(pd.DataFrame(lines, columns=names))
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
         """Which claims hold where: a line per universe and judged claim, with the options as further columns."""
+        names = ["universe", "claim", "text", "holds", "compared"]
         lines = [
-            {
-                "universe": each.universe.name,
-                "kind": each.universe.kind,
-                "claim": found.claim,
-                "text": found.text,
-                "holds": found.verdict in HOLDS,
-                "compared": found.compared,
-                **each.universe.options,
-            }
-            for each in self.recorded
+            (each.universe.name, found.claim, found.text, found.verdict == REPRODUCED, found.compared)
+            for each in self.universes
             for claim in multiverse_claims(each)
             if (found := evaluate(claim, each)).evidence
         ]
-        names = ["universe", "kind", "claim", "text", "holds", "compared"]
-        return pd.DataFrame(lines, columns=[*names, *self.readings.choices])
+        return self._with_options(pd.DataFrame(lines, columns=names))
+
+    def _with_options(self, lines: pd.DataFrame) -> pd.DataFrame:
+        """Add the kind and the options of each line's universe."""
+        options = [
+            {"universe": each.universe.name, "kind": each.universe.kind, **each.universe.options}
+            for each in self.universes
+        ]
+        known = pd.DataFrame(options, columns=["universe", "kind", *self.readings.choices])
+        return lines.merge(known, on="universe", how="left")
 
     @cached_property
     def differences(self) -> pd.DataFrame:
@@ -235,24 +309,26 @@ class Analysis:
         index = pd.MultiIndex.from_tuples(lines, names=["cell", "column"]) if lines else None
         return pd.DataFrame(list(lines.values()), index=index, columns=list(self.readings.choices))
 
-    def spread(self, cells: Sequence[Cell] = (), records: Sequence[RunRecord] = ()) -> list[NumberSpread]:
-        """Standard deviation of each number over the sampled universes, and over the seeds of the suite's own runs.
-
-        Parameters
-        ----------
-        cells, records : of the suite at the paper's size
-        """
+    def spread(self) -> list[NumberSpread]:
+        """Compute each number's deviation over the sampled universes, and over seeds and data seeds at full size."""
+        full, found = self.at_full_size, []
+        cells = {cell.name: cell for cell in full.cells}
+        data_seeds = sorted({each.spec.data.seed for each in full.recorded.trainings})
         sampled = self.frame[self.frame["kind"] == "sampled"]
-        at_full_size = {cell.name: cell for cell in cells}
-        found = []
         for (name, column), own in sampled.groupby(["cell", "column"], sort=False):
-            if len(own) > 1:
-                cell, over_universes = at_full_size.get(str(name)), float(own["value"].std())
-                seeds, data_seeds = over_seeds(cell, str(column), records) if cell else (None, None)
-                measure = f"{name} {column}"
-                found.append(
-                    NumberSpread(measure=measure, universes=over_universes, seeds=seeds, data_seeds=data_seeds)
+            if len(own) < 2:
+                continue
+            cell = cells.get(str(name))
+            others = [replace(cell, given={**cell.given, "data.seed": seed}) for seed in data_seeds] if cell else []
+            firsts = [number for each in others for number in full.value(each, str(column)).values[:1]]
+            found.append(
+                NumberSpread(
+                    measure=f"{name} {column}",
+                    universes=float(own["value"].std()),
+                    seeds=full.value(cell, str(column)).deviation if cell else None,
+                    data_seeds=statistics.stdev(firsts) if len(firsts) > 1 else None,
                 )
+            )
         return found
 
     @cached_property
@@ -269,7 +345,7 @@ class Analysis:
         )
         lines = self.frame.dropna(subset="published")
         lines = lines.assign(square=((lines["value"] - lines["published"]) / lines["column"].map(UNITS)) ** 2)
-        names = [each.universe.name for each in self.recorded]
+        names = [each.universe.name for each in self.universes]
         sums, counts = (
             lines.pivot_table("square", "universe", "model", aggfunc=what).reindex(index=names, columns=rows)
             for what in ("sum", "count")
@@ -292,14 +368,14 @@ class Analysis:
         found = self.distances[group].get(universe) if group in self.distances else None
         return None if found is None or math.isnan(found) else float(found)
 
-    def output(self, cells: Sequence[Cell] = (), records: Sequence[RunRecord] = ()) -> Multiverse:
-        """Lay out what `thetarbm multiverse --json` prints; cells and records are as for `spread`."""
+    def output(self) -> Multiverse:
+        """Lay out what `thetarbm multiverse --json` prints."""
         rows = [
             NearestRow(
                 row=group,
                 universe=name,
                 distance=self.distance(name, group) or 0.0,
-                default=self.distance(DEFAULT_UNIVERSE, group),
+                default=self.distance(DEFAULT, group),
             )
             for group in map(str, self.distances)
             if (name := self.nearest(group))
@@ -307,21 +383,21 @@ class Analysis:
         shares = {} if self.influence.empty else dict(self.influence.stack().dropna())
         return Multiverse(
             design=self.readings.name,
-            universes=len(self.recorded),
-            sampled=sum(each.universe.kind == "sampled" for each in self.recorded),
-            named=sum(each.universe.kind == "named" for each in self.recorded),
-            diverged=sum(bool(each.diverged) for each in self.recorded),
-            diverged_cells=[name for each in self.recorded for name in each.diverged],
+            universes=len(self.universes),
+            sampled=sum(each.universe.kind == "sampled" for each in self.universes),
+            named=sum(each.universe.kind == "named" for each in self.universes),
+            diverged=sum(bool(each.diverged) for each in self.universes),
+            diverged_cells=[name for each in self.universes for name in each.diverged],
             axes={name: list(choice.options) for name, choice in self.readings.choices.items()},
             claims=self.claims(),
             influence=[
                 ChoiceInfluence(measure=f"{cell} {column}", axis=choice, share=float(share))
                 for (cell, column, choice), share in shares.items()
             ],
-            spread=self.spread(cells, records),
+            spread=self.spread(),
             nearest=self._nearest(),
             rows=rows,
-            default=UniverseDistance(distance=self.distance(DEFAULT_UNIVERSE)),
+            default=UniverseDistance(distance=self.distance(DEFAULT)),
         )
 
     def _nearest(self) -> NearestUniverse | None:
@@ -332,37 +408,52 @@ class Analysis:
                 cells = own[["cell", "column", "value", "published"]].to_dict("records")
                 return NearestUniverse(
                     universe=name,
-                    options=next(each.universe.options for each in self.recorded if each.universe.name == name),
+                    options=next(each.universe.options for each in self.universes if each.universe.name == name),
                     distance=self.distance(name, group) or 0.0,
                     cells=[NearestCell.model_validate(cell) for cell in cells],
                 )
         return None
 
 
-def analyse(readings: Readings, records: Sequence[RunRecord], noted: Sequence[Universe] | None = None) -> Analysis:
+def analyse(readings: Readings, trainings: Sequence[Training], noted: Sequence[Universe] | None = None) -> Analysis:
     """Analyse the recorded universes of a design, sampled ones as far as there are any.
 
     Parameters
     ----------
     noted : the sampled universes, where they are known: then the sequence that they come from is not made again
     """
-    found = _recorded(readings, readings.universes(), records)
+    first = Recorded(each for each in trainings if each.spec.seed == 0)
+
+    def recorded(universes: Iterable[Universe]) -> list[RecordedUniverse]:
+        of_cells = ((each, readings.cells(each)) for each in universes)
+        found = (
+            RecordedUniverse(Source(cells[0].source, "", cells[0].tested_on), cells, first, each)
+            for each, cells in of_cells
+        )
+        return [each for each in found if each.is_whole(readings.design.rare)]
+
+    found = recorded(readings.universes())
     sampled = readings.sampled() if noted is None else iter(noted)
-    while batch := _recorded(readings, list(itertools.islice(sampled, STEP)), records):
+    while batch := recorded(itertools.islice(sampled, STEP)):
         found += batch
-    return Analysis(readings, found)
+    cells = readings.suite.cells("paper") if "paper" in readings.suite.profiles else []
+    return Analysis(readings, found, Results(Source("generated", ""), cells, Recorded(trainings)))
 
 
-def find_universes(suite: Suite, results: Path, of: str = "tables", profile: str = "survey") -> Analysis | None:
-    """Analyse the universes of a design that are recorded in a results folder; None if there are none."""
+def find_universes(
+    suite: Suite, results: Path, trainings: Sequence[Training], of: str = "tables", profile: str = "survey"
+) -> Analysis | None:
+    """Analyse the recorded universes of a design; None if there are none.
+
+    Parameters
+    ----------
+    results : folder in which sampled universes are noted
+    """
     if suite.multiverse is None or of not in suite.multiverse.designs or profile not in suite.profiles:
         return None
-    records = load_records(results)
-    if not records:
-        return None
     readings = Readings(suite, of, profile)
-    analysis = analyse(readings, records, noted_universes(results, readings))
-    return analysis if analysis.recorded else None
+    analysis = analyse(readings, trainings, noted_universes(results, readings))
+    return analysis if analysis.universes else None
 
 
 def claim_shares(designs: Iterable[Analysis | None]) -> dict[str, ClaimShare]:
@@ -399,32 +490,14 @@ def explained(values: pd.Series[float], options: pd.Series[str]) -> float:
     return max(0.0, 1 - (within / (n - k)) / (total / (n - 1)))
 
 
-def over_seeds(cell: Cell, column: str, records: Sequence[RunRecord]) -> tuple[float | None, float | None]:
-    """Standard deviations of a number over seeds, and over data seeds; None with fewer than two."""
-    own = [
-        record
-        for record in records
-        if (record.settings.model, record.state) == (cell.model, "done")
-        and replace(cell, data={**cell.data, "seed": record.settings.data.seed}).fits(record)
-    ]
-    seeds = [record for record in own if record.settings.data.seed == cell.data.get("seed", 0)]
-    data_seeds = {record.settings.data.seed: record for record in own if record.seed == 0}
-    return _deviation(seeds, column), _deviation(data_seeds.values(), column)
-
-
-def _deviation(records: Iterable[RunRecord], column: str) -> float | None:
-    found = (record.metrics.value(column) for record in records if record.metrics)
-    values = [value for value in found if value is not None]
-    return statistics.stdev(values) if len(values) > 1 else None
-
-
-class TextTable(NamedTuple):
+@dataclass
+class TextTable:
     """A table of texts."""
 
     name: str
     title: str
     headings: list[str]
-    rows: list[list[str]]
+    rows: list[list[str]] = field(default_factory=list)
     note: str = ""
 
 
@@ -442,40 +515,34 @@ def share_text(claim: ClaimShare) -> str:
 
 
 def tables(readings: Readings, output: Multiverse) -> list[TextTable]:
-    """Lay out claims, influence and what is nearest as tables of texts."""
-    made = [_claims_table(output), _influence_table(output)]
-    made += [_distances_table(output), _nearest_table(readings, output.nearest)] if output.nearest else []
-    return [each for each in made if each.rows]
-
-
-def _claims_table(output: Multiverse) -> TextTable:
-    rows = []
-    for each in output.claims:
-        deciding = [choice.axis for choice in each.decided_by if choice.chance < LEVEL]
-        default = {True: "holds", False: "does not hold", None: MISSING}[each.default]
-        rows.append([each.text, default, share_text(each), ", ".join(deciding) or MISSING])
-    headings = ["claim", "default", "holds in (95 % interval)", "decided by"]
-    return TextTable("claims", "Claims over universes", headings, rows)
-
-
-def _influence_table(output: Multiverse) -> TextTable:
-    rows = []
+    """Lay out claims, influence and what is nearest as tables of texts; one without rows is left out."""
+    found = TextTable("claims", "Claims over universes", ["claim", "default", "holds in (95 % interval)", "decided by"])
+    influence = TextTable(
+        "influence",
+        "Standard deviation of each number, and its main effects",
+        ["cell", "number", "over universes", "over seeds", "over data seeds", "choices that explain the first"],
+    )
+    distances = TextTable(
+        "distances",
+        "Distance to the paper, in units of 1 point of error and 0.02 of γ",
+        ["row", "nearest universe", "its distance", "the default's"],
+    )
+    for claim in output.claims:
+        deciding = ", ".join(choice.axis for choice in claim.decided_by if choice.chance < LEVEL)
+        default = {True: "holds", False: "does not hold", None: MISSING}[claim.default]
+        found.rows.append([claim.text, default, share_text(claim), deciding or MISSING])
     for spread in output.spread:
         own = [each for each in output.influence if each.measure == spread.measure and each.share >= SMALLEST_SHARE]
-        own.sort(key=lambda each: -each.share)
-        words = [f"{each.axis} {100 * each.share:.0f} %" for each in own[:MOST_DECIDING]]
+        own = sorted(own, key=lambda each: -each.share)[:MOST_DECIDING]
         cell, _, column = spread.measure.rpartition(" ")
         texts = [MEASURES[column].text(value) for value in (spread.universes, spread.seeds, spread.data_seeds)]
-        rows.append([cell, MEASURES[column].label, *texts, ", ".join(words) or MISSING])
-    headings = ["cell", "number", "over universes", "over seeds", "over data seeds", "choices that explain the first"]
-    return TextTable("influence", "Standard deviation of each number, and its main effects", headings, rows)
-
-
-def _distances_table(output: Multiverse) -> TextTable:
+        words = ", ".join(f"{each.axis} {100 * each.share:.0f} %" for each in own)
+        influence.rows.append([cell, MEASURES[column].label, *texts, words or MISSING])
     show = MEASURES[ERROR].text
-    rows = [[each.row, each.universe, show(each.distance), show(each.default)] for each in output.rows]
-    title = "Distance to the paper, in units of 1 point of error and 0.02 of γ"
-    return TextTable("distances", title, ["row", "nearest universe", "its distance", "the default's"], rows)
+    for row in output.rows if output.nearest else ():
+        distances.rows.append([row.row, row.universe, show(row.distance), show(row.default)])
+    nearest = [_nearest_table(readings, output.nearest)] if output.nearest else []
+    return [each for each in (found, influence, distances, *nearest) if each.rows]
 
 
 def _nearest_table(readings: Readings, nearest: NearestUniverse) -> TextTable:

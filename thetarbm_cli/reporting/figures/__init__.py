@@ -37,29 +37,12 @@ FIGURES = Registry(
     "figure",
     FigureEntry(
         "filters-theta",
-        f"{_HERE}.learned:draw_theta_filters",
+        f"{_HERE}.images:draw_theta_filters",
         "Filters of the θ-RBM (Fig. 2 of the paper)",
         "Rows are hidden units, columns are slices W_s. Of the third of the units that is most active on training "
         "images, those are shown that differ most from one another, or those asked for. Along a row, filters are "
         "rotated versions of each other. A row has one scale, on which 0 is white.",
         needs="weights",
-    ),
-    FigureEntry(
-        "filters",
-        f"{_HERE}.learned:draw_filters",
-        "Filters of each model",
-        "Of the third of a model's units that is most active on training images, those that differ most from one "
-        "another, or those asked for; of the θ-RBM, their filters for images of orientation 0°. Each filter has a "
-        "scale of its own, on which 0 is white.",
-        needs="weights",
-    ),
-    FigureEntry(
-        "learning-curves",
-        f"{_HERE}.measured:draw_learning_curves",
-        "Learning curves",
-        "Reconstruction error (log scale) and mean activation of the hidden units over the epochs, mean over seeds. "
-        "The band is ten standard deviations over seeds to either side: one alone is thinner than the line. Each "
-        "model is measured on its own standardised inputs.",
     ),
     FigureEntry(
         "gamma-units",
@@ -76,25 +59,11 @@ FIGURES = Registry(
         "RBF-SVM on pixels.",
     ),
     FigureEntry(
-        "table-2",
-        f"{_HERE}.measured:draw_table_2",
-        "Table 2: γ-score on mnist-rot",
-        "Blue: ours, mean and standard deviation over seeds; orange: the paper's. Where no value lies, the scale is "
-        "broken; both parts have the same units per centimetre.",
-    ),
-    FigureEntry(
         "table-3",
         f"{_HERE}.measured:draw_table_3",
         "Table 3: test error under perturbed orientations",
         "Mean test error in % over seeds, ours and the paper's on one scale. * above the unperturbed error, ours above "
         "ours and the paper's above the paper's.",
-    ),
-    FigureEntry(
-        "confusion",
-        f"{_HERE}.measured:draw_confusion",
-        "Confusion matrices",
-        "Test images by true class (rows) and class given (columns), in % of the true class, over all seeds, at the "
-        "first sparsity target of the suite. The diagonal is not shaded, shares below 0.5 % are not written.",
     ),
     FigureEntry(
         "gamma-offset",
@@ -109,36 +78,6 @@ FIGURES = Registry(
         "Test error on mnist-rot over the years",
         "Published errors by the kind of model, on the official images; the line is the best θ-RBM of this project, on "
         "images made as those were, mean over seeds. CNNs learn their features from labels, the others without.",
-    ),
-    FigureEntry(
-        "floor",
-        f"{_HERE}.measured:draw_floor",
-        "Error and γ against the standardisation floor",
-        "A pixel whose standard deviation is at most the floor is centred and not divided by it. At 0, only constant "
-        "pixels are. Hollow marks are of one seed.",
-    ),
-    FigureEntry(
-        "orientation-estimators",
-        f"{_HERE}.measured:draw_estimators",
-        "Error and γ by the estimator of the orientation",
-        "The θ-RBM with several ways to estimate the dominant orientation; the one marked as taken is that of the "
-        "tables. Hollow marks are of one seed.",
-    ),
-    FigureEntry(
-        "reconstructions",
-        f"{_HERE}.learned:draw_reconstructions",
-        "Reconstructions",
-        "The first test image of each class, and what each model makes of it in one pass up and down. The O-RBM sees "
-        "and gives aligned images.",
-        needs="weights",
-    ),
-    FigureEntry(
-        "samples",
-        f"{_HERE}.learned:draw_samples",
-        "Samples",
-        "Gibbs chains of each model from random hidden states, of the θ-RBM at orientation 0°: the mean of the visible "
-        "units after 10 and after 1000 steps.",
-        needs="weights",
     ),
     FigureEntry(
         "orientations",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.outcomes import variants_of
-from thetarbm_cli.reporting.frame import Numbers, Source, collect
+from thetarbm_cli.measures import NOT_ALIGNED
+from thetarbm_cli.reporting.tables import variants_of
+from thetarbm_cli.results import Recorded, Results, Source, collect
+from thetarbm_cli.store import Measurement, Store
+from thetarbm_cli.suite import Cell, Suite
 
-if TYPE_CHECKING:
-    from thetarbm_cli.experiments.runs.store import RunContext
 
-logger = logging.getLogger("thetarbm")
+class Evaluation(NamedTuple):
+    """One evaluation of a cell's trainings: a row or a line of a figure; the O-RBM has two."""
+
+    cell: Cell
+    variant: str
+    label: str
 
 
 @dataclass(frozen=True)
@@ -25,15 +29,17 @@ class FigureContext:
 
     Attributes
     ----------
-    numbers : the records of every cell of the profile, for one source of images
+    results : what was measured on images of one source
+    others : further sources that have records
     units : hidden units whose filters are shown; empty for the most active ones
-    loaded : images and universes that a figure has asked for, kept for the next one
+    loaded : universes that a figure has asked for, kept for the next one
     """
 
     suite: Suite
-    run_context: RunContext
+    store: Store
     profile: str
-    numbers: Numbers
+    results: Results
+    others: tuple[Source, ...] = ()
     units: tuple[int, ...] = ()
     loaded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -41,60 +47,64 @@ class FigureContext:
     def suffix(self) -> str:
         """Ending of the files of a profile and a source, as for the tables."""
         size = "" if self.profile == "paper" else f"-{self.profile}"
-        name = self.numbers.source.name
+        name = self.results.source.name
         return size if name == "generated" else f"{size}-{Path(name).stem}"
 
-    def model_cells(self) -> list[Cell]:
-        """List the first cell of each experiment of Table 1 that has a sparsity target: one cell a model."""
-        first: dict[str, Cell] = {}
-        for cell in self.numbers.in_table("1"):
-            if "sparsity" in cell.at:
-                first.setdefault(cell.experiment, cell)
-        return list(first.values())
+    def evaluations(self, cells: Iterable[Cell] | None = None) -> list[Evaluation]:
+        """List the evaluations of cells, by default of one cell for each model of Table 1, as the tables name them."""
+        if cells is None:
+            first: dict[str, Cell] = {}
+            for cell in self.results.in_table("1"):
+                if "sparsity" in cell.at:
+                    first.setdefault(cell.experiment, cell)
+            cells = first.values()
+        return [
+            Evaluation(cell, variant, cell.label + words)
+            for cell in cells
+            for variant, words in variants_of(cell.model)
+        ]
+
+    def measurements(self, evaluation: Evaluation, measure: str, part: str) -> list[Measurement]:
+        """Give the measurements of an evaluation on a part of the images, by seed; of each seed the newest."""
+        specs = [
+            spec
+            for spec in evaluation.cell.measure_specs
+            if (spec.measure, spec.part) == (measure, part)
+            and (spec.aligned is False) == (evaluation.variant == NOT_ALIGNED)
+        ]
+        found: dict[tuple[int, str], Measurement] = {}
+        for training in self.results.trainings(evaluation.cell):
+            for spec in specs:
+                if spec.key in training.by_key:
+                    found.setdefault((training.spec.seed, spec.key), training.by_key[spec.key])
+        return list(found.values())
+
+    def nothing_measured(self, cells: Sequence[Cell], what: str) -> FigureMissing:
+        """Explain why a figure has nothing to show: the suite has no such cell, or none of them is measured."""
+        if not cells:
+            return FigureMissing(f"the suite has no experiment with {what}")
+        command = self.results.run_command(cells)
+        return FigureMissing(f"no run with {what} is recorded in {self.store.folder}; {command} makes it")
 
 
 def figure_context(
-    suite: Suite,
-    run_context: RunContext,
-    profile: str = "paper",
-    source: str | None = None,
-    *,
-    units: Sequence[int] = (),
+    suite: Suite, store: Store, profile: str = "paper", source: str | None = None, *, units: Sequence[int] = ()
 ) -> FigureContext:
-    """Read all records of a results folder and keep those of a profile and a source.
+    """Read all records of a results folder, and keep those on one source of the paper's data set or the user's images.
 
-    Without a source it is the suite's, or another one if only that has records.
+    Without a source it is the suite's, or another if only that has records; of several contents, the one with the most.
     """
-    cells = suite.cells(profile, source)
-    collected = collect(cells, run_context.store.load_all())
-    wanted = Path(source or cells[0].data.get("source", "generated")).name
-    found = [numbers for numbers in collected if numbers.source.name == wanted]
-    if not found and source is None:
-        found = [numbers for numbers in collected if numbers.source.name == collected[0].source.name]
-    chosen = max(
-        found,
-        key=lambda numbers: sum(map(len, numbers.records.values())),
-        default=Numbers(Source(wanted, ""), cells, {}),
+    trainings = store.trainings()
+    every = collect(suite, profile, trainings, in_tables=False)
+    collected = [each for each in every if each.source.is_papers or each.source.is_users]
+    wanted = Path(source).name if source else collected[0].source.name
+    results = max(
+        (each for each in collected if each.source.name == wanted),
+        key=lambda each: sum(len(each.trainings(cell)) for cell in each.cells),
+        default=Results(Source(wanted, ""), suite.cells(profile, source), Recorded(trainings)),
     )
-    if len(found) > 1:
-        message = "there are records of %d contents of mnist-rot %s; figures show %s, which has the most"
-        logger.warning(message, len(found), chosen.source.name, chosen.source)
-    return FigureContext(suite, run_context, profile, chosen, tuple(units))
-
-
-class Evaluation(NamedTuple):
-    """One evaluation of a cell's runs: a row or a line of a figure; the O-RBM has two."""
-
-    cell: Cell
-    variant: str
-    label: str
-
-
-def evaluations(cells: Iterable[Cell]) -> list[Evaluation]:
-    """List the evaluations of cells, named and ordered as in the tables."""
-    return [
-        Evaluation(cell, variant, cell.label + ending) for cell in cells for variant, ending in variants_of(cell.model)
-    ]
+    others = tuple(each.source for each in collected if each is not results and not each.is_empty)
+    return FigureContext(suite, store, profile, results, others, tuple(units))
 
 
 class FigureMissing(ThetaRBMError):  # noqa: N818  the name says what it is
@@ -109,27 +119,9 @@ class Drawing:
     ----------
     figure : matplotlib.figure.Figure
     cells : cells of the suite that it lacks the numbers of
-    missing : anything else that it lacks, with the commands that make it
-    recorded : whether it shows what the records were measured with: all weights, and none that were made again here
+    recorded : whether the weights that it shows, if any, are the recorded ones
     """
 
     figure: Any
     cells: tuple[Cell, ...] = ()
-    missing: tuple[str, ...] = ()
     recorded: bool = True
-
-
-def missing_lines(context: FigureContext, drawings: Iterable[Drawing]) -> list[str]:
-    """Say what some figures lack, once each, with the commands that make it: cells by experiment, then the rest."""
-    held = list(drawings)
-    cells = list({cell.name: cell for drawing in held for cell in drawing.cells}.values())
-    others = [line for drawing in held for line in drawing.missing]
-    return list(dict.fromkeys([*context.numbers.missing_lines(cells), *others]))
-
-
-def nothing_measured(context: FigureContext, cells: Sequence[Cell], what: str) -> FigureMissing:
-    """Explain why a figure has nothing to show: the suite has no such cell, or none of them is measured."""
-    if not cells:
-        return FigureMissing(f"the suite has no experiment with {what}")
-    command = context.numbers.run_command(cells)
-    return FigureMissing(f"no run with {what} is recorded in {context.run_context.store.folder}; {command} makes it")

@@ -1,4 +1,8 @@
-"""Pictures of images: tiles with headings, dominant orientations as arrows, and the preview of prepared data."""
+"""Pictures of images and filters: tiles with headings, orientations as arrows, and the preview of prepared data.
+
+Weights are a cache and prepared data is not in the results folder: nothing is trained or prepared for a picture, but
+what is missing is named with the command that makes it.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli import storage
-from thetarbm_cli.errors import ThetaRBMError
-from thetarbm_cli.experiments.runs.settings import DataSettings
+from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, FigureMissing
 from thetarbm_cli.reporting.figures.style import DIVERGING, GREY, ORANGE, PAGE, SKY, SMALL_TEXT, new_figure, printing
+from thetarbm_cli.store import WEIGHTS, Training
 
 if TYPE_CHECKING:
-    from thetarbm_cli.data.prepare import Prepared
-    from thetarbm_cli.imaging.orientation import OrientationEstimator
+    from thetarbm_cli.data.prepared import Prepared
+    from thetarbm_cli.specs import TrainData
 
+# Training images on which units are ranked by their mean activation, and how many units and classes are shown.
+RANKED_ON, UNITS, CLASSES = 2000, 8, 6
 # Pixels between two tiles.
 GAP = 2
-FOLLOWS, STRAYS = "estimate turns with most of its row", "it does not"
+FOLLOWS, STRAYS = "estimate rotates with most of its row", "it does not"
 ARROWS: dict[str, dict[str, Any]] = {
     FOLLOWS: {"color": SKY, "linestyle": "-"},
     STRAYS: {"color": ORANGE, "linestyle": (0, (1.5, 1))},
@@ -84,19 +90,82 @@ def show_arrow(axes: Any, row: int, column: int, side: int, degrees: float, **st
     axes.annotate("", xy=tip, xytext=(x, y), arrowprops=arrow).set_in_layout(False)
 
 
+def draw_theta_filters(context: FigureContext) -> Drawing:
+    """Show filters W_s of some units of the θ-RBM: a row for each unit, a column for each rotation φ_s."""
+    from thetarbm_cli.pipeline import fitted
+
+    cells = [each.cell for each in context.evaluations() if each.cell.model == "theta"][:1]
+    trainings = [training for cell in cells for training in context.results.trainings(cell)]
+    if not trainings:
+        raise context.nothing_measured(cells, "a trained θ-RBM")
+    has_weights = (each for each in trainings if context.store.path(each.run, WEIGHTS).is_file())
+    training = next(has_weights, trainings[0])
+    try:
+        model, sha256 = fitted(context.store, training)
+    except InputError as error:
+        raise FigureMissing(str(error)) from error
+    tensor: NDArray[np.float32] = model.tensor_
+    units = _chosen_units(context, training, model)
+    filters = tensor[:, units].transpose(1, 0, 2)
+    reach = np.abs(filters).max(axis=(1, 2), keepdims=True)
+    filters = np.divide(filters, reach, out=np.zeros_like(filters), where=reach > 0)
+    rotations = filters.shape[1]
+    figure = new_figure(PAGE, (PAGE - 1.35) / rotations * len(units) + 0.2, pictures=True)
+    axes = figure.subplots()
+    angles = [f"φ = {360 * s / rotations:g}°" for s in range(rotations)]
+    shades = show_tiles(axes, filters, FILTERS, [f"unit {unit}" for unit in units], angles)
+    figure.colorbar(shades, ax=axes, label="weight / largest of the unit", ticks=[-1, 0, 1], aspect=40, pad=0.01)
+    as_recorded = training is trainings[0] and sha256 == training.weights_sha256
+    return Drawing(figure, recorded=as_recorded)
+
+
+def _chosen_units(context: FigureContext, training: Training, model: Any) -> NDArray[np.int64]:
+    """Take the units that were asked for, or different ones of the third that is most active on training images.
+
+    Filters are compared by their spectra, for which it does not matter where in the image they are. The most active
+    unit comes first, then always the one that differs most from all before it.
+    """
+    from thetarbm_cli.pipeline import learned_images
+
+    hidden = model.hidden
+    if context.units:
+        wrong = [unit for unit in context.units if not 0 <= unit < hidden]
+        if wrong:
+            raise InputError(f"{training.run} has no hidden unit {wrong[0]}; its units are 0 to {hidden - 1}")
+        return np.array(context.units)
+    prepared = _load_prepared(context, training.spec.data, training.images_sha256)
+    images, _ = learned_images(prepared, training.spec.data)
+    activity = model.transform(images[:RANKED_ON]).mean(axis=0)
+    active = np.argsort(-activity, kind="stable")[: max(UNITS, hidden // 3)]
+    filters = model.tensor_[0][active]
+    side = math.isqrt(filters.shape[1])
+    spectra = np.abs(np.fft.rfft2(filters.reshape(-1, side, side))).reshape(len(active), -1)
+    spectra /= np.linalg.norm(spectra, axis=1, keepdims=True).clip(min=1e-12)
+    chosen, apart = [0], np.full(len(active), np.inf)
+    while len(chosen) < min(UNITS, len(active)):
+        apart = np.minimum(apart, np.linalg.norm(spectra - spectra[chosen[-1]], axis=1))
+        chosen.append(int(apart.argmax()))
+    return active[chosen]
+
+
 def draw_orientations(context: FigureContext) -> Drawing:
     """Show the first test image of some classes (rows) rotated by every φ_s (columns), with its orientation."""
     from matplotlib.lines import Line2D
 
-    from thetarbm_cli.data.prepare import prepare
     from thetarbm_cli.imaging.rotation import Rotations
+    from thetarbm_cli.models import build
+    from thetarbm_cli.models.base import OrientedModel
 
-    estimator = _estimator(context)
-    numbers = context.numbers
-    settings = DataSettings(**{**numbers.cells[0].data, "source": numbers.source_option() or "generated"})
-    check_prepared(context, settings)
-    prepared = prepare(context.run_context.data_dir, "mnist-rot", settings.source, seed=settings.seed)
-    shown, names = first_of_classes(*prepared.part("test"), 6)
+    cell = next((each.cell for each in context.evaluations() if each.cell.model == "theta"), None)
+    if cell is None:
+        raise context.nothing_measured([], "a θ-RBM")
+    spec = cell.train_spec()
+    model = build("theta", spec.parameters)
+    assert isinstance(model, OrientedModel)
+    estimator = model.orientation_estimator()
+    images, labels = _load_prepared(context, spec.data, context.results.source.sha256 or None).part("test")
+    classes, first = np.unique(labels, return_index=True)
+    shown, names = images[first[:CLASSES]], [f"class {label}" for label in classes[:CLASSES]]
     side, rotations = math.isqrt(shown.shape[1]), estimator.rotations
     rotated = Rotations(side, rotations).rotate_all(shown)
     found = np.stack([estimator(copies) for copies in rotated], axis=1)
@@ -110,6 +179,33 @@ def draw_orientations(context: FigureContext) -> Drawing:
     marks = [Line2D([], [], **style) for style in ARROWS.values()]
     figure.legend(marks, ARROWS.keys(), loc="outside lower center", ncols=2)
     return Drawing(figure)
+
+
+def follows_rotations(found: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell whether each estimate fits most of its row.
+
+    `found` is an (n, S) array of the orientations of n images, rotated by φ_0, φ_1, … An estimator that follows
+    rotations finds s steps more on an image rotated by φ_s; without the rotation it is then the same along the row.
+    """
+    rotations = found.shape[1]
+    before = (found - np.arange(rotations)) % rotations
+    usual = [np.bincount(row, minlength=rotations).argmax() for row in before]
+    return np.asarray(before == np.array(usual)[:, None])
+
+
+def _load_prepared(context: FigureContext, data: TrainData, sha256: str | None) -> Prepared:
+    """Load images that are prepared here, and are the ones that were learned or measured."""
+    from thetarbm_cli.pipeline import data_checksum, load_data
+
+    if data_checksum(context.store, data.dataset, data.source, data.seed) is None:
+        words = ["--seed", str(data.seed)] if data.seed else []
+        command = command_line("prepare-data", *words, source=None if data.source == "generated" else data.source)
+        where = f"{data.dataset} ({data.source}) is not prepared in {context.store.data_dir}"
+        raise FigureMissing(f"{where}; {command} makes it")
+    try:
+        return load_data(context.store, data.dataset, data.source, data.seed, sha256=sha256)
+    except ThetaRBMError as error:
+        raise FigureMissing(str(error)) from error
 
 
 def draw_making(context: FigureContext) -> Drawing:
@@ -128,61 +224,12 @@ def draw_making(context: FigureContext) -> Drawing:
     return Drawing(figure)
 
 
-def first_of_classes(
-    images: NDArray[np.float32], labels: NDArray[np.int64], count: int
-) -> tuple[NDArray[np.float32], list[str]]:
-    """Take the first image of each class, of so many classes, with their names."""
-    classes, first = np.unique(labels, return_index=True)
-    return images[first[:count]], [f"class {label}" for label in classes[:count]]
-
-
-def follows_rotations(found: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell whether each estimate fits most of its row.
-
-    `found` is an (n, S) array of the orientations of n images, rotated by φ_0, φ_1, … An estimator that follows
-    rotations finds s steps more on an image rotated by φ_s; without the rotation it is then the same along the row.
-    """
-    rotations = found.shape[1]
-    before = (found - np.arange(rotations)) % rotations
-    usual = [np.bincount(row, minlength=rotations).argmax() for row in before]
-    return np.asarray(before == np.array(usual)[:, None])
-
-
-def _estimator(context: FigureContext) -> OrientationEstimator:
-    """Build the estimator of the suite's θ-RBM."""
-    from thetarbm_cli.imaging.orientation import OrientationEstimator
-    from thetarbm_cli.models import build
-    from thetarbm_cli.models.base import OrientedModel
-
-    for cell in context.model_cells():
-        if cell.model == "theta":
-            model = build("theta", cell.settings().complete_parameters)
-            assert isinstance(model, OrientedModel)
-            return model.orientation_estimator()
-    return OrientationEstimator()
-
-
-def check_prepared(context: FigureContext, settings: DataSettings) -> None:
-    """Refuse data that would have to be made or downloaded first, with the command that prepares it."""
-    from thetarbm_cli.data.prepare import prepared_checksum
-
-    folder, source = context.run_context.data_dir, settings.source
-    try:
-        checksum = prepared_checksum(folder, "mnist-rot", source, seed=settings.seed)
-    except ThetaRBMError as error:
-        raise FigureMissing(str(error)) from error
-    if checksum is None:
-        words = ["--seed", str(settings.seed)] if settings.seed else []
-        command = command_line("prepare-data", *words, source=None if source == "generated" else source)
-        raise FigureMissing(f"mnist-rot ({source}) is not prepared in {folder}; {command} makes it")
-
-
 def find_or_write_preview(prepared: Prepared) -> Path:
     """Show the first training images of `prepared` in a PNG beside the data file, and return its path.
 
     The sidecar keeps the picture's checksum: a whole picture of the same data is left as it is.
     """
-    from thetarbm_cli.data.prepare import UnusableError, add_to_sidecar, read_sidecar
+    from thetarbm_cli.data.prepared import UnusableError, add_to_sidecar, read_sidecar
     from thetarbm_cli.data.recipes import TRAIN, as_unit_floats
     from thetarbm_cli.imaging.orientation import OrientationEstimator
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thetarbm_cli.experiments.multiverse import DEFAULT
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES
+from thetarbm_cli.measures import ERROR, GAMMA_TEST, MEASURES
 from thetarbm_cli.reporting.figures.context import Drawing, FigureContext, FigureMissing
 from thetarbm_cli.reporting.figures.measured import heat_map
 from thetarbm_cli.reporting.figures.style import (
@@ -25,6 +24,7 @@ from thetarbm_cli.reporting.figures.style import (
     new_figure,
 )
 from thetarbm_cli.reporting.multiverse import Analysis, explained, find_universes
+from thetarbm_cli.universes import DEFAULT
 
 # Choices below a specification curve: those that move the differences most.
 CHOICES = 8
@@ -35,8 +35,8 @@ LEAST_WRITTEN = 5
 def analysis_of(context: FigureContext) -> Analysis:
     """Analyse the recorded universes of Tables 1 and 2, once for all figures."""
     if "universes" not in context.loaded:
-        results = context.run_context.store.folder.parent
-        found = find_universes(context.suite, results)
+        results = context.store.results
+        found = find_universes(context.suite, results, context.results.recorded.trainings)
         if found is None:
             command = command_line("multiverse", "--universes", "64")
             raise FigureMissing(f"no universe is recorded in {results}; {command} makes it")

@@ -10,22 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from thetarbm_cli.experiments.execution.theory import load_theory
-from thetarbm_cli.experiments.runs.record import RunRecord
-from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite.schema import Cell, Suite
-from thetarbm_cli.experiments.suite_file import find_suite
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES, variants_of
-from thetarbm_cli.outputs import ClaimShare, ListedRun, MissingPart
-from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED
-from thetarbm_cli.reporting.frame import Numbers, Value
+from thetarbm_cli.measures import ERROR, GAMMA_TEST, MEASURES
+from thetarbm_cli.measures.theory import load_theory
+from thetarbm_cli.reporting.claims import NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED
 from thetarbm_cli.reporting.html.pictures import Picture
-from thetarbm_cli.reporting.listing import list_runs
-from thetarbm_cli.reporting.multiverse import ON_PAPERS_DATA, Analysis, claim_shares, find_universes
-from thetarbm_cli.reporting.tables import Part, Report, Table, assemble
+from thetarbm_cli.reporting.multiverse import ON_PAPERS_DATA, Analysis, ClaimShare, claim_shares, find_universes
+from thetarbm_cli.reporting.runs import ListedRun, list_runs
+from thetarbm_cli.reporting.tables import Section, Table, make_sections, variants_of
+from thetarbm_cli.results import Results, Value
+from thetarbm_cli.specs import ALGORITHM
+from thetarbm_cli.store import Store, Training
+from thetarbm_cli.suite import Cell, Suite, find_suite, load_suite
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -38,7 +35,7 @@ class Rerun:
     ----------
     runs : ids of the runs that have all numbers the cell asks for, by seed
     seconds : training and measuring of one run, the mean over seeds; None without a run
-    failures : what went wrong in runs that failed
+    failures : what went wrong in runs that diverged
     """
 
     cell: Cell
@@ -55,7 +52,7 @@ class Rerun:
 
 
 @dataclass(frozen=True)
-class PagePart(Part):
+class PageSection(Section):
     """What the page shows of one source of images, under a name that is unique in the page.
 
     `pictures` are empty until they are drawn.
@@ -68,10 +65,8 @@ class PagePart(Part):
     @property
     def counts(self) -> list[tuple[str, int]]:
         """How many claims have each verdict."""
-        called = {} if self.source.is_papers else ELSEWHERE
-        words = [called.get(word, word) for word in (REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA)]
         counted = Counter(verdict.verdict for verdict in self.verdicts)
-        return [(word, counted[word]) for word in words]
+        return [(word, counted[word]) for word in (REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA)]
 
     @property
     def drawn_before(self) -> dict[str, list[str]]:
@@ -86,9 +81,9 @@ class PagePart(Part):
     def every_value(self) -> list[Value]:
         """All that was or should be measured, cell by cell in the order of the suite."""
         return [
-            self.numbers.value(cell, measure.name, variant)
-            for cell in self.numbers.cells
-            for variant in sorted(variant for variant, _ in variants_of(cell.model))
+            self.results.value(cell, measure.name, variant)
+            for cell in self.results.cells
+            for variant, _ in reversed(variants_of(cell.model))
             for measure in MEASURES.values()
             if measure.asked_as in cell.measures
         ]
@@ -101,87 +96,82 @@ class Content:
     Attributes
     ----------
     suite_text : the file of the suite, letter by letter
-    report : tables and verdicts
-    parts : those of the report, with what the page adds
-    others : runs of this version that no suite asked for
+    trainings : those behind the numbers of the page, by their ids
+    made_by_hand : other runs, as ``thetarbm list`` has them
     universes : what the runs of ``thetarbm multiverse`` say, if there are any
     shares : in how many universes each claim holds, by its name
     """
 
     suite: Suite
     suite_text: str
-    report: Report
-    parts: list[PagePart]
-    others: list[RunRecord]
+    profile: str
+    sections: list[PageSection]
+    trainings: dict[str, Training]
+    made_by_hand: list[ListedRun]
     universes: Analysis | None
     shares: dict[str, ClaimShare]
 
     @property
     def pictures(self) -> list[Picture]:
-        """The figures of all parts."""
-        return [picture for part in self.parts for picture in part.pictures]
-
-    @property
-    def records(self) -> list[RunRecord]:
-        """The records behind the numbers of the page, each once, by their ids."""
-        cells = (records for part in self.parts for records in part.numbers.records.values())
-        used = {record.run: record for records in cells for record in records}
-        return [used[run] for run in sorted(used)]
-
-    @property
-    def made_by_hand(self) -> list[ListedRun]:
-        """Runs that stand in no cell, as ``thetarbm list`` has them."""
-        used = {record.run for record in self.records}
-        return list_runs((record for record in self.others if record.run not in used), sort="model")
+        """The figures of all sections."""
+        return [picture for section in self.sections for picture in section.pictures]
 
 
-def gather(results: Path, suite_path: Path | None, profile: str, source: str | None = None) -> Content:
-    """Read the suite and every record of a results folder.
-
-    Parameters
-    ----------
-    source : str, optional
-        Show images of this source alone; else every source that has records is shown.
-    """
+def gather(store: Store, suite_path: Path | None, profile: str, source: str | None = None) -> Content:
+    """Read the suite and every record of a results folder; with a source, show images of this source alone."""
     suite = load_suite(suite_path, check_settings=False)
-    store = RunStore(results)
-    records = store.load_all()
+    trainings = [each for each in store.trainings() if each.spec.algorithm == ALGORITHM]
+    found = make_sections(suite, profile, trainings, load_theory(store.results))
     if source is not None:
-        records = [record for record in records if record.data.test.source == Path(source).name]
-    kinds = list(suite.table_kinds.values())
-    report = assemble(profile, suite.cells(profile, source), records, load_theory(results), kinds)
-    current = [record for record in records if record.algorithm == ALGORITHM]
-    failed = [record for record in current if record.state == "failed"]
-    parts = [
-        PagePart(part.numbers, part.tables, part.verdicts, f"source{number}", reruns(part.numbers, failed))
-        for number, part in enumerate(report.parts)
+        found = [section for section in found if section.source.name == Path(source).name]
+        if not found:
+            makes = command_line("run", profile=profile, source=source)
+            raise InputError(f"no run on images of {source} is recorded in {store.folder}; {makes} makes them")
+    sections = [
+        PageSection(each.results, each.tables, each.verdicts, f"source{number}", reruns(each.results))
+        for number, each in enumerate(found)
     ]
-    own = set(store.own_identifiers())
-    others = [record for record in current if not record.cells and record.run in own]
+    shown = {
+        training.run: training
+        for section in sections
+        for cell in section.results.cells
+        for training in section.results.trainings(cell)
+    }
+    own = set(store.own_identifiers()) - shown.keys()
+    by_hand = list_runs((each for each in trainings if each.run in own and not each.made_for.cells), sort="model")
     text = find_suite(suite_path).read_text(encoding="utf-8")
-    designs = {of: find_universes(suite, results, of) for of in ON_PAPERS_DATA}
-    return Content(suite, text, report, parts, others, designs["tables"], claim_shares(designs.values()))
+    designs = {of: find_universes(suite, store.results, trainings, of) for of in ON_PAPERS_DATA}
+    used = dict(sorted(shown.items()))
+    return Content(suite, text, profile, sections, used, by_hand, designs["tables"], claim_shares(designs.values()))
 
 
-def reruns(numbers: Numbers, failed: Sequence[RunRecord]) -> list[Rerun]:
+def reruns(results: Results) -> list[Rerun]:
     """List every cell of the suite, in its order, with the command that makes its runs for images of one source."""
     table = []
-    for cell in numbers.cells:
-        records = [each for each in numbers.records.get(cell.name, []) if each.has(cell.measures, cell.offsets)]
-        failures = [
-            f"seed {record.seed}: {record.error}"
-            for record in failed
-            if record.data.test.sha256 == numbers.source.sha256 and cell.fits(record, any_source=True)
-        ]
+    for cell in results.cells:
+        whole: dict[int, Training] = {}
+        for training in results.trainings(cell):
+            if not training.lacking(cell.measure_specs):
+                whole.setdefault(training.spec.seed, training)
         words = [cell.name]
-        seeds = max((record.seed + 1 for record in records), default=0)
-        words += ["--seeds", str(seeds)] if seeds > cell.seeds and cell.most_seeds is None else []
-        words += ["--force", cell.name] if records else []
-        seconds = statistics.fmean(sum(record.timings.values()) for record in records) if records else None
-        source = None if cell.compares_data else numbers.source_option()
+        if whole and cell.most_seeds is None and max(whole) >= cell.seeds:
+            words += ["--seeds", str(max(whole) + 1)]
+        words += ["--force", cell.name] if whole else []
+        source = None if cell.compares_data else results.source_option()
         command = command_line("run", *words, profile=cell.profile, source=source)
-        table.append(Rerun(cell, [record.run for record in records], seconds, failures, command))
+        failures = [
+            f"seed {each.spec.seed}: {each.error}"
+            for each in results.recorded.by_cell.get(cell.train_spec().cell_key, [])
+            if each.state == "diverged"
+        ]
+        seconds = statistics.fmean(_seconds(each, cell) for each in whole.values()) if whole else None
+        table.append(Rerun(cell, [each.run for each in whole.values()], seconds, failures, command))
     return table
+
+
+def _seconds(training: Training, cell: Cell) -> float:
+    """Sum up the time of training and of what a cell measures."""
+    return training.seconds + sum(training.by_key[spec.key].seconds or 0 for spec in cell.measure_specs)
 
 
 def universe_models(analysis: Analysis) -> dict[str, str]:
@@ -209,7 +199,7 @@ def universe_rows(analysis: Analysis) -> list[dict[str, Any]]:
             "distance": analysis.distance(name, group),
             "numbers": [found.get((name, *column)) for column in columns],
         }
-        for name, options in ((each.universe.name, each.universe.options) for each in analysis.recorded)
+        for name, options in ((each.universe.name, each.universe.options) for each in analysis.universes)
     ]
 
 
@@ -239,36 +229,31 @@ class RunEnvironment(NamedTuple):
     revisions: list[tuple[str, list[str]]]
 
 
-def environments(records: Sequence[RunRecord]) -> list[RunEnvironment]:
-    """Sort the records by their environments, the one with the most runs first."""
-    groups: dict[str, list[RunRecord]] = {}
-    for record in records:
-        groups.setdefault(json.dumps(_machine(record), sort_keys=True), []).append(record)
+def environments(trainings: Sequence[Training]) -> list[RunEnvironment]:
+    """Sort trainings by their environments, the one with the most runs first."""
+    groups: dict[str, list[Training]] = {}
+    for training in trainings:
+        # Libraries are listed in the order of their loading, which means nothing.
+        facts = {
+            name: sorted(value, key=str) if isinstance(value, list) else value
+            for name, value in training.environment.items()
+            if name != "git"
+        }
+        groups.setdefault(json.dumps(facts, sort_keys=True), []).append(training)
     return [
-        RunEnvironment(
-            len(group), {name: _words(value) for name, value in _machine(group[0]).items()}, revisions(group)
-        )
-        for _, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+        RunEnvironment(len(group), {name: _words(fact) for name, fact in json.loads(facts).items()}, revisions(group))
+        for facts, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
 
 
-def revisions(records: Sequence[RunRecord]) -> list[tuple[str, list[str]]]:
+def revisions(trainings: Sequence[Training]) -> list[tuple[str, list[str]]]:
     """List the revisions of the code with the ids of their runs, those with the most runs first."""
     found: dict[str, list[str]] = {}
-    for record in records:
-        git = record.environment.git
-        name = f"{git.revision}{', changed' if git.dirty else ''}" if git else "not recorded"
-        found.setdefault(name, []).append(record.run)
+    for training in trainings:
+        git = training.environment.get("git")
+        name = f"{git['revision']}{', changed' if git.get('dirty') else ''}" if git else "not recorded"
+        found.setdefault(name, []).append(training.run)
     return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-
-
-def _machine(record: RunRecord) -> dict[str, Any]:
-    """Give an environment without its revision, and lists sorted: libraries are found in the order of their loading."""
-    return {
-        name: sorted(value, key=lambda each: json.dumps(each, sort_keys=True)) if isinstance(value, list) else value
-        for name, value in record.environment.model_dump().items()
-        if name != "git"
-    }
 
 
 def _words(value: Any) -> str:
@@ -278,32 +263,3 @@ def _words(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(map(_words, value))
     return {None: "none", True: "yes", False: "no"}[value] if value is None or isinstance(value, bool) else str(value)
-
-
-def missing(content: Content) -> list[MissingPart]:
-    """List cells without a run, but for those that wait to be named, and figures that are not shown."""
-    cells = [
-        MissingPart(
-            kind="cell",
-            name=each.cell.name,
-            source=part.source.name,
-            reason="; ".join(each.failures) or "no run yet",
-            command=each.command,
-        )
-        for part in content.parts
-        for each in part.reruns
-        if not each.runs and not each.cell.on_request
-    ]
-    figures = [
-        MissingPart(
-            kind="figure",
-            name=picture.figure.name,
-            source=part.source.name,
-            reason="; ".join(picture.missing),
-            command=picture.command,
-        )
-        for part in content.parts
-        for picture in part.pictures
-        if picture.image is None
-    ]
-    return cells + figures

@@ -13,8 +13,8 @@ from markupsafe import Markup, escape
 
 import thetarbm_cli
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.outcomes import MEASURES
-from thetarbm_cli.reporting.claims import ELSEWHERE, NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED
+from thetarbm_cli.measures import MEASURES
+from thetarbm_cli.reporting.claims import NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED
 from thetarbm_cli.reporting.html.content import (
     Content,
     about_table,
@@ -28,7 +28,7 @@ from thetarbm_cli.reporting.html.content import (
 from thetarbm_cli.reporting.render import published_text
 
 PACKAGE = "thetarbm_cli.reporting.html"
-# Characters of a piece of code that has room on a phone.
+# Characters of a piece of code that a line of a phone holds.
 LONGEST_WHOLE = 30
 # A verdict is shown by a sign and a word, never by colour alone.
 LOOKS = {
@@ -38,7 +38,6 @@ LOOKS = {
     NOT: ("bad", "✗"),
     NO_DATA: ("none", "–"),
 }
-LOOKS |= {ELSEWHERE[word]: look for word, look in LOOKS.items() if word in ELSEWHERE}
 
 
 def render_page(content: Content, written: str = "") -> str:
@@ -48,6 +47,7 @@ def render_page(content: Content, written: str = "") -> str:
     ----------
     written : the date that it shows
     """
+    trainings = list(content.trainings.values())
     style, script = _asset("report.css"), _asset("report.js")
     templates = Environment(
         loader=PackageLoader(PACKAGE),
@@ -68,6 +68,7 @@ def render_page(content: Content, written: str = "") -> str:
         "published_text": published_text,
         "command_line": command_line,
         "measures": MEASURES,
+        "seeds": {each.run: each.spec.seed for each in trainings},
         "next_number": itertools.count().__next__,
     }
     return templates.get_template("report.html.j2").render(
@@ -77,17 +78,17 @@ def render_page(content: Content, written: str = "") -> str:
         version=thetarbm_cli.__version__,
         suite=content.suite,
         suite_text=content.suite_text,
-        profile=content.report.profile,
+        profile=content.profile,
         written=written,
-        records=content.records,
-        revisions=revisions(content.records),
+        trainings=content.trainings,
+        revisions=revisions(trainings),
         made_by_hand=content.made_by_hand,
         universes=content.universes,
         shares=content.shares,
         universe_models=universe_models,
         universe_rows=universe_rows,
-        parts=content.parts,
-        environments=environments(content.records),
+        sections=content.sections,
+        environments=environments(trainings),
         looks=LOOKS,
     )
 

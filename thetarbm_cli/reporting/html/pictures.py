@@ -6,19 +6,19 @@ import base64
 import io
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry, encode, make
-from thetarbm_cli.reporting.figures.context import FigureContext, missing_lines
+from thetarbm_cli.reporting.figures.context import FigureContext
 from thetarbm_cli.reporting.figures.style import DPI
 
 if TYPE_CHECKING:
-    from thetarbm_cli.experiments.runs.store import RunContext
-    from thetarbm_cli.reporting.html.content import Content
+    from thetarbm_cli.reporting.html.content import Content, PageSection
+    from thetarbm_cli.store import Store
 
 # The page stays below 5 MB: data in it takes 4/3 of its bytes, and text some hundred kilobytes.
 LARGEST_FIGURE = 600_000
@@ -69,32 +69,29 @@ class Picture:
     command: str
 
 
-def draw_pictures(
-    content: Content, run_context: RunContext, progress: Callable[[int, int], None] | None = None
-) -> None:
+def draw_pictures(content: Content, store: Store, progress: Callable[[int, int], None] | None = None) -> None:
     """Draw every figure into the content, for each source of the paper's images."""
     left = LARGEST_TOTAL
-    parts = [part for part in content.parts if part.source.is_papers]
-    for part in parts:
-        part.pictures.clear()
-    # Universes have sources of their own: they are shown once, if there are any.
-    wanted = [
-        (part, figure)
-        for place, part in enumerate(parts)
-        for figure in FIGURES
-        if figure.needs != "universes" or (content.universes is not None and place == 0)
-    ]
     loaded: dict[Any, Any] = {} if content.universes is None else {"universes": content.universes}
-    for number, (part, figure) in enumerate(wanted, start=1):
-        profile = content.report.profile
-        context = FigureContext(content.suite, run_context, profile, part.numbers, loaded=loaded)
+    wanted: list[tuple[PageSection, FigureContext, FigureEntry]] = []
+    for section in content.sections:
+        section.pictures.clear()
+        if section.source.is_papers:
+            # Some figures show cells that no table has.
+            cells = content.suite.cells(content.profile, section.results.source_option())
+            results = replace(section.results, cells=cells)
+            context = FigureContext(content.suite, store, content.profile, results, loaded=loaded)
+            # Universes have sources of their own: they are shown once, if there are any.
+            has_universes = content.universes is not None and not wanted
+            wanted += [(section, context, each) for each in FIGURES if each.needs != "universes" or has_universes]
+    for number, (section, context, figure) in enumerate(wanted, start=1):
         image, missing, before = _image(figure.name, context)
         size = 0 if image is None else len(image.content)
         if size > min(LARGEST_FIGURE, left):
             image, missing, size = None, [f"its {size} bytes are too many for this page"], 0
         left -= size
-        command = command_line("figures", figure.name, profile=profile, source=part.numbers.source_option())
-        part.pictures.append(Picture(figure, image, missing, before, command))
+        command = command_line("figures", figure.name, profile=content.profile, source=context.results.source_option())
+        section.pictures.append(Picture(figure, image, missing, before, command))
         if progress is not None:
             progress(number, len(wanted))
 
@@ -108,14 +105,14 @@ def _image(name: str, context: FigureContext) -> tuple[Image | None, list[str], 
         if len(content) > LARGEST_FIGURE // 2:
             form, content = "png", encode(name, drawing, "png")
         image = Image(form, content, tuple(drawing.figure.get_size_inches()))
-        return image, missing_lines(context, [drawing]), False
+        return image, context.results.missing_lines(drawing.cells), False
     except ThetaRBMError as error:
         reason = str(error)
     except Exception as error:  # noqa: BLE001  what is wrong with one figure must not cost the page
         reason = f"unexpected {type(error).__name__}: {error}"
         logger.warning("figure %s: %s", name, reason)
     # A clone has the figures of the paper's profile, but no weights to draw them from.
-    before = _read(context.run_context.store.folder.parent / "figures" / f"{name}{context.suffix}.png")
+    before = _read(context.store.results / "figures" / f"{name}{context.suffix}.png")
     return before, [reason], before is not None
 
 

@@ -4,8 +4,7 @@ A design has the default universe (all options as the suite takes them), every c
 universes, in which all choices vary at once: points of a scrambled Sobol sequence, one dimension a choice, by its
 place in the suite, so that more universes, or choices added at the end, keep those that were there. Options that are
 `alone` are tried by themselves only. The suite may name further universes. The cells of a universe are ordinary cells:
-their runs are ordinary runs, found again by their settings, and universes whose settings for a model are equal share
-its runs.
+their trainings are ordinary runs, and universes that mean the same for a model share them.
 """
 
 from __future__ import annotations
@@ -15,23 +14,19 @@ import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
 from thetarbm_cli import documents
 from thetarbm_cli.errors import InputError, did_you_mean
-from thetarbm_cli.experiments.runs.packing import SUFFIX, find_packs, pack_records, shipped_packs
-from thetarbm_cli.experiments.runs.record import RunRecord
-from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.schema import Cell, Choice, Suite, options_for, with_options
+from thetarbm_cli.store import WEIGHTS, Store, shipped_packs
+from thetarbm_cli.suite import Cell, Choice, Suite, is_designed
 
 # Of the Sobol sequence. Another seed is another design: what is recorded would be found no more.
 SEED = 0
 DIMENSIONS = 64
 DEFAULT = "default"
-# Of the file that names sampled universes.
+# The version of the file that names sampled universes.
 FORMAT = 1
 # Sampled universes that are run at a time.
 AT_ONCE = 8
@@ -65,17 +60,11 @@ class Readings:
         if of not in suite.multiverse.designs:
             hint = did_you_mean(of, suite.multiverse.designs)
             raise InputError(f"the suite's multiverse has no design {of!r}: {hint}")
-        self.name = of
+        self.name, self.suite, self._kept = of, suite, suite.profile(profile).set
         self.design = suite.multiverse.designs[of]
         self.choices: dict[str, Choice] = {name: suite.choices[name] for name in self.design.choices}
-        self._dimension = {name: number for number, name in enumerate(suite.choices)}
         self._excludes = [each for each in suite.multiverse.excludes if each.keys() <= self.choices.keys()]
-        self._profile = suite.profile(profile)
-        self.base = [
-            cell
-            for cell in suite.cells(profile)
-            if any(name == cell.experiment or fnmatchcase(cell.name, name) for name in self.design.cells)
-        ]
+        self.base = [cell for cell in suite.cells(profile) if is_designed(cell, self.design)]
 
     @property
     def default(self) -> Universe:
@@ -83,17 +72,18 @@ class Readings:
         return Universe(DEFAULT, "default", {name: choice.taken for name, choice in self.choices.items()})
 
     def one_at_a_time(self) -> Iterator[Universe]:
-        """Every change of one option of the default."""
+        """Change one option of the default, each in turn."""
         for name, choice in self.choices.items():
             for option in choice.options:
                 options = {**self.default.options, name: option}
-                if option != choice.taken and self.is_possible(options):
+                if option != choice.taken and self._is_possible(options):
                     yield Universe(f"{name}={option}", "one at a time", options)
 
     def sampled(self) -> Iterator[Universe]:
-        """Universes in which all choices vary, until there is none left that makes sense and was not yet there."""
+        """Vary all choices, until there is no universe left that makes sense and was not yet there."""
         from scipy.stats import qmc
 
+        dimension = {name: number for number, name in enumerate(self.suite.choices)}
         crossed = {
             name: [each for each, option in choice.options.items() if not option.alone]
             for name, choice in self.choices.items()
@@ -105,23 +95,22 @@ class Readings:
         number = itertools.count(1)
         while len(seen) < total:
             for point in points.random(64):
-                shares = {name: float(point[self._dimension[name]]) for name in crossed}
-                options = {name: each[int(shares[name] * len(each))] for name, each in crossed.items()}
+                options = {name: each[int(point[dimension[name]] * len(each))] for name, each in crossed.items()}
                 is_new = tuple(options.values()) not in seen
                 seen.add(tuple(options.values()))
-                if is_new and self.is_possible(options):
+                if is_new and self._is_possible(options):
                     yield Universe(f"s{next(number)}", "sampled", options)
 
     def _is_crossed(self, universe: Universe) -> bool:
         """Whether no option of a universe is one that stays alone."""
         return not any(self.choices[name].options[option].alone for name, option in universe.options.items())
 
-    def is_possible(self, options: dict[str, str]) -> bool:
+    def _is_possible(self, options: dict[str, str]) -> bool:
         """Whether these options make sense together."""
         return not any(each.items() <= options.items() for each in self._excludes)
 
     def universes(self, count: int = 0) -> list[Universe]:
-        """The default, every change of one option, as many sampled ones as make `count`, and those that have a name."""
+        """Give the default, every change of one option, sampled ones until there are `count`, and the named ones."""
         fixed = [self.default, *self.one_at_a_time()]
         more = max(count - len(fixed), 0)
         named = [
@@ -131,13 +120,7 @@ class Readings:
         return [*fixed, *(itertools.islice(self.sampled(), more) if more else ()), *named]
 
     def find(self, name: str) -> Universe:
-        """The universe of a name.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
+        """Find a universe by its name."""
         if name.startswith("s") and name[1:].isdecimal() and 0 < int(name[1:]) <= 10_000:
             found = next(itertools.islice(self.sampled(), int(name[1:]) - 1, None), None)
         else:
@@ -150,25 +133,18 @@ class Readings:
         )
 
     def cells(self, universe: Universe) -> list[Cell]:
-        """The cells of the design with the settings of a universe; what the profile sets stays."""
+        """Give the cells of the design with the settings of a universe; what the profile sets stays."""
         return [
             replace(
-                with_options(cell, options_for(cell.model, self.choices, universe.options), self._profile.parameters),
+                cell.with_options(self.suite.options_for(cell.model, universe.options), self._kept),
                 name=f"{universe.name}/{cell.name}",
                 measures=tuple(self.design.measures) or cell.measures,
             )
             for cell in self.base
         ]
 
-    def counts(self, universe: Universe, model: str) -> dict[str, Any]:
-        """Which of the recorded numbers of a model count in a universe."""
-        found: dict[str, Any] = {}
-        for option in options_for(model, self.choices, universe.options):
-            found |= option.counts.model_dump(exclude_none=True)
-        return found
-
     def stages(self, universes: Sequence[Universe]) -> list[list[Cell]]:
-        """The cells of universes in the order of work, one stage after the other: whenever it ends, it is of use.
+        """Give the cells of universes in the order of work, one stage after the other: whenever it ends, it is of use.
 
         First the default, then the changes of one option, then what is rare in these, then the sampled universes, a few
         at a time, and at last options that are alone.
@@ -186,7 +162,7 @@ class Readings:
         return [stages[key] for key in sorted(stages)]
 
     def _having(self, model: str, count: int, universes: Sequence[Universe]) -> set[str]:
-        """Names of the universes that train a rare model: the default, changes of it alone, sampled ones, others."""
+        """Name the universes that train a rare model: the default, changes of it alone, sampled ones, others."""
 
         def rank(universe: Universe) -> int:
             if universe.kind == "one at a time":
@@ -198,20 +174,13 @@ class Readings:
         return {universe.name for universe in sorted(designed, key=rank)[:count]}
 
 
-def multiverse_store(results: Path) -> RunStore:
-    """The store of these runs: folders of their own, which stay out of git, and the packs of the results folder."""
-    store = RunStore(results)
-    store.folder = results / "multiverse" / "runs"
-    return store
-
-
 def pack_path(results: Path) -> Path:
-    """The file with the records of these runs, to be committed."""
-    return results / "packed" / f"multiverse{SUFFIX}"
+    """Name the pack of the universes' runs, to be committed."""
+    return results / "packed" / "multiverse.jsonl.xz"
 
 
 def universes_path(results: Path) -> Path:
-    """The file that names the sampled universes that were run, beside the pack."""
+    """Name the file with the sampled universes that were run, beside the pack."""
     return results / "packed" / "multiverse.universes.json"
 
 
@@ -226,7 +195,7 @@ def note_universes(results: Path, readings: Readings, universes: Iterable[Univer
 
 
 def noted_universes(results: Path, readings: Readings) -> list[Universe] | None:
-    """The sampled universes that were noted, as far as the suite has their options; None if nothing was noted."""
+    """Read the sampled universes that were noted, as far as the suite has their options; None if nothing was noted."""
     known = _noted(results)["designs"].get(readings.name)
     if not isinstance(known, dict):
         return None
@@ -253,43 +222,7 @@ def _noted(results: Path) -> dict[str, Any]:
     return {"format": FORMAT, "designs": {}}
 
 
-def load_records(results: Path) -> list[RunRecord]:
-    """The records of these runs, from their folders and their pack."""
-    store, name = multiverse_store(results), pack_path(results).name
-    packs = [pack for pack in find_packs(store.packed, shipped_packs()) if pack.path.name == name]
-    return store.load_all({*store.own_identifiers(), *(run for pack in packs for run in pack.contents.runs)})
-
-
-def pack(results: Path) -> int:
-    """Write all records of these runs into their pack, slim; how many there are."""
-    runs = [record.run for record in load_records(results)]
-    return pack_records(multiverse_store(results), pack_path(results), runs) if runs else 0
-
-
-def remove_weights(store: RunStore, runs: Iterable[str]) -> None:
+def remove_weights(store: Store, runs: Iterable[str]) -> None:
     """Remove the weights of runs that are measured: they are a cache, and large."""
     for run in runs:
-        store.weights_path(run).unlink(missing_ok=True)
-
-
-def match(cells: Iterable[Cell], records: Iterable[RunRecord]) -> dict[str, RunRecord]:
-    """The record of each cell that has one, by the cell's name: of the first seed, and rather done than failed."""
-    wanted = list(cells)
-    # Names that all cells of a model give: few records are alike in them, and only these are compared in full.
-    common: dict[str, list[str]] = {}
-    for cell in wanted:
-        known = common.get(cell.model, list(cell.parameters))
-        common[cell.model] = [name for name in known if name in cell.parameters]
-    groups: dict[Any, list[RunRecord]] = {}
-    for record in sorted(records, key=lambda each: (each.state == "done", -each.seed)):
-        if record.algorithm == ALGORITHM and record.settings.model in common:
-            model = record.settings.model
-            key = (model, *(record.parameters.get(name) for name in common[model]))
-            groups.setdefault(key, []).append(record)
-    found: dict[str, RunRecord] = {}
-    for cell in wanted:
-        key = (cell.model, *(cell.parameters[name] for name in common[cell.model]))
-        for record in groups.get(key, []):
-            if cell.fits(record):
-                found[cell.name] = record
-    return found
+        store.path(run, WEIGHTS).unlink(missing_ok=True)
