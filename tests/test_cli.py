@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from tests.experiments.runs import PATIENCE_SECONDS, Command, Outcome, call
+from tests.runs import PATIENCE_SECONDS, Command, Outcome, call
 from thetarbm_cli import __version__
 from thetarbm_cli.cli import COMMANDS
 from thetarbm_cli.commands.session import Session, pass_session

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thetarbm_cli
-from tests.experiments.runs import parts_of, run_of
+from tests.runs import parts_of, run_of
 from thetarbm_cli import RBM, OrientedRBM, ThetaRBM, load_images, load_run
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.experiments.runs.settings import resolve

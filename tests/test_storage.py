@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.runs import PATIENCE_SECONDS
+from tests.runs import PATIENCE_SECONDS
 from thetarbm_cli import storage
 from thetarbm_cli.errors import ThetaRBMError
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.commands.terminals import CONTROL, in_terminal
-from tests.experiments.runs import call, run_of
-from tests.experiments.suites import FAILING, record_for, save, write_suite
+from tests.runs import call, run_of
+from tests.suites import FAILING, record_for, save, write_suite
 from thetarbm_cli import ui
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite

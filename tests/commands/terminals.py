@@ -12,7 +12,7 @@ from multiprocessing import resource_tracker
 
 import pytest
 
-from tests.experiments.runs import PATIENCE_SECONDS, process_as_before
+from tests.runs import PATIENCE_SECONDS, process_as_before
 from thetarbm_cli.cli import main
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

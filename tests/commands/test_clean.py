@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import Command, rewrite
-from tests.experiments.suites import SMALL, record_for, save, write_suite
+from tests.runs import Command, rewrite
+from tests.suites import SMALL, record_for, save, write_suite
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.experiments.suite.loader import load_suite
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.suites import write_suite
+from tests.suites import write_suite
 from thetarbm_cli.cli import COMMANDS, main
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import Command
-from tests.experiments.suites import record_for, save, write_suite
+from tests.runs import Command
+from tests.suites import record_for, save, write_suite
 from thetarbm_cli.commands import demo
 from thetarbm_cli.experiments.suite.loader import load_suite
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
-from thetarbm_cli.experiments.runs.settings import ALGORITHM
-from thetarbm_cli.experiments.runs.store import RunStore
+from tests.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
+from thetarbm_cli.specs import ALGORITHM
+from thetarbm_cli.store import Store
 
 
 @pytest.fixture
@@ -27,49 +27,47 @@ def test_numbers_are_those_of_the_records(thetarbm: Command, evaluated: Path) ->
     rows = thetarbm("evaluate", "--all", "--json", results=evaluated).json["runs"]
     assert sorted(row["model"] for row in rows) == sorted(MODELS)
     for row in rows:
-        metrics = record_of(evaluated, row["run"])["metrics"]
         sparsity = None if "pixels" in row["model"] else 0.3  # A control learns nothing.
         assert (row["sparsity"], row["seed"], row["cached"]) == (sparsity, 0, True)
         assert 0 < row["test_error_percent"] < 90
-        assert row["dead_units"] == metrics["gamma"]["test"]["dead_units"]
-        for ending in ("", "_unaligned") if row["model"] == "orbm" else ("",):
-            of = metrics["unaligned"] if ending else metrics
-            assert row[f"test_error_percent{ending}"] == of["svm"]["test_error_percent"]
-            for role in ("train", "test"):
-                assert row[f"gamma_{role}{ending}"] == of["gamma"][role]["mean"]
+        training = Store(evaluated, shipped=False).require(row["run"])
+        for each in training.measurements:
+            ending = "_unaligned" if each.spec.aligned is False else ""
+            for name in {"test_error_percent", "gamma_train", "gamma_test"} & each.values.keys():
+                assert row[f"{name}{ending}"] == each.values[name]
+            if "dead_units_test" in each.values and not ending:
+                assert row["dead_units"] == each.values["dead_units_test"]
 
 
-def test_all_prints_records_that_have_numbers_as_they_are(thetarbm: Command, evaluated: Path, tmp_path: Path) -> None:
-    shutil.copytree(evaluated, tmp_path / "results", ignore=shutil.ignore_patterns("*.npz", "*.lock"))
-    run = run_of(tmp_path / "results", "rbm")
-    metrics = record_of(tmp_path / "results", run)["metrics"]
-    rewrite(tmp_path / "results", run, {"metrics": {"svm": metrics["svm"]}})
+def test_all_prints_what_is_recorded_without_weights_or_images(
+    thetarbm: Command, evaluated: Path, tmp_path: Path
+) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(evaluated, results, ignore=shutil.ignore_patterns("*.npz", "*.lock"))
     outcome = thetarbm("evaluate", "--all", "--json", data_dir=tmp_path / "empty")
-    assert (outcome.code, outcome.err) == (0, "")
-    (row,) = (row for row in outcome.json["runs"] if row["run"] == run)
-    assert (row["test_error_percent"], row["gamma_test"]) == (metrics["svm"]["test_error_percent"], None)
-    # γ is measured for who asks for it by name, which needs the weights.
-    thetarbm("evaluate", run).assert_refused("weights", "train")
+    assert (outcome.code, outcome.err, len(outcome.json["runs"])) == (0, "", len(MODELS))
+    # What was not measured needs the weights.
+    thetarbm("evaluate", run_of(results, "rbm"), "--offset", "5").assert_refused("weights", "train")
 
 
 def test_all_passes_over_what_cannot_be_measured(thetarbm: Command, evaluated: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     shutil.copytree(evaluated, results)
-    bare, old, failed, damaged = (run_of(results, model) for model in ("rbm", "orbm", "pixels", "tirbm"))
-    RunStore(results).record_path(damaged).write_text("{")
-    outcome = thetarbm("evaluate", "--all", "--json")
-    assert (outcome.code, len(outcome.json["runs"])) == (1, 5)
-    rewrite(results, bare, {"metrics": None})
-    RunStore(results).weights_path(bare).unlink()
-    rewrite(results, old, {"algorithm": ALGORITHM + 1})
-    rewrite(results, failed, {"state": "failed", "error": "diverged"})
+    bare, old, diverged, damaged = (run_of(results, model) for model in ("rbm", "orbm", "pixels", "tirbm"))
+    folder = results / "runs"
+    (folder / damaged / "run.json").write_text("{")
+    (folder / bare / "measures.jsonl").unlink()
+    (folder / bare / "weights.npz").unlink()
+    (folder / old / "measures.jsonl").unlink()
+    rewrite(results, old, {"spec": {**record_of(results, old)["spec"], "algorithm": ALGORITHM + 1}})
+    rewrite(results, diverged, {"state": "diverged", "error": "training diverged"})
     outcome = thetarbm("evaluate", "--all", "--json")
     assert outcome.code == 1
     assert sorted(row["model"] for row in outcome.json["runs"]) == ["aligned-pixels", "theta"]
-    # A failed run is no finished run: it is not spoken of.
+    # A run that diverged is no finished run: it is not spoken of.
     assert [line.split()[0] for line in outcome.err.splitlines()] == ["warning:"] * 3
     assert all(run in outcome.err for run in (bare, old, damaged))
-    assert failed not in outcome.err
+    assert diverged not in outcome.err
 
 
 def test_people_read_a_table(thetarbm: Command, evaluated: Path) -> None:
@@ -87,13 +85,13 @@ def test_all_of_nothing_is_said(thetarbm: Command, tmp_path: Path) -> None:
     thetarbm("evaluate", "--all", "--json").assert_refused(str(tmp_path / "results"), "no finished run", "train")
 
 
-def test_runs_that_failed_and_other_data_are_refused_before_any_other_is_measured(
+def test_other_data_and_runs_that_diverged_are_refused_before_any_other_is_measured(
     thetarbm: Command, results: Path, theta: str, data_dir: Path
 ) -> None:
-    thetarbm("evaluate", theta, data_dir=data_dir).assert_refused("checksum", theta, code=1)
-    rewrite(results, theta, {"state": "failed", "error": "training diverged in epoch 1"})
+    thetarbm("evaluate", theta, data_dir=data_dir).assert_refused("checksum", "mnist-rot", code=1)
+    rewrite(results, theta, {"state": "diverged", "error": "training diverged in epoch 1"})
     before = files_in(results)
-    thetarbm("evaluate", "rbm", theta, "--json").assert_refused(theta, "failed", "training diverged in epoch 1")
+    thetarbm("evaluate", "rbm", theta, "--json").assert_refused(theta, "training diverged in epoch 1")
     assert files_in(results) == before
 
 
@@ -108,11 +106,34 @@ def test_images_without_a_validation_part_are_measured_but_not_searched(
     thetarbm("evaluate", run, "--grid-search").assert_refused("no valid images")
 
 
+def test_evaluations_of_one_run_stand_beside_each_other(thetarbm: Command, results: Path, theta: str) -> None:
+    """With the sizes of the profile that the run was made in, unless others are asked for."""
+    weights = str(results / "runs" / theta / "weights.npz")
+    (usual,) = thetarbm("evaluate", weights, "--json").json["runs"]
+    calls = [("--set", "svm.C=0.01"), ("--set", "features=states"), ("--offset", "5"), ("--set", "data.test=100")]
+    rows = [thetarbm("evaluate", theta, *words, "--json").json["runs"][0] for words in calls]
+    assert rows[0]["test_error_percent"] != usual["test_error_percent"]
+    assert rows[0]["gamma_test"] == usual["gamma_test"]
+    assert rows[1]["gamma_test"] != usual["gamma_test"]
+    assert (rows[2]["gamma_offset"], rows[2]["test_error_percent"]) == (5.0, usual["test_error_percent"])
+    assert rows[2]["gamma_test"] != usual["gamma_test"]
+    for words, row in zip(calls, rows, strict=True):
+        assert thetarbm("evaluate", theta, *words, "--json").json["runs"] == [{**row, "cached": True}]
+    assert thetarbm("evaluate", theta, "--json").json["runs"] == [{**usual, "cached": True}]
+    (listed,) = thetarbm("list", "--model", "theta", "--json").json["runs"]
+    assert listed["test_error_percent"] == usual["test_error_percent"]
+    measurements = Store(results, shipped=False).require(theta).measurements
+    assert {each.spec.count for each in measurements if each.spec.part == "test"} == {300, 100}
+    shown = thetarbm("show", theta, "--json").json["metrics"]
+    assert {"svm.C": 0.01} in [
+        {name: number["settings"][name] for name in number["settings"] if name == "svm.C"} for number in shown
+    ]
+
+
 def test_other_measures_of_invariance_are_asked_for_by_an_option(thetarbm: Command, results: Path, theta: str) -> None:
     assert thetarbm("evaluate", theta, "--json").json["runs"][0]["more"] == {}
     (row,) = thetarbm("evaluate", theta, "--invariance", "--json").json["runs"]
     assert row["cached"] is False
     assert row["more"].keys() == {"goodfellow_test", "zou_test", "dosovitskiy_test", "rotated_error_percent"}
-    # Later calls print what is there, without being asked.
-    assert thetarbm("evaluate", theta, "--json").json["runs"] == [{**row, "cached": True}]
-    assert f"{row['more']['zou_test']:.4f}" in thetarbm("evaluate", theta).out
+    assert thetarbm("evaluate", theta, "--invariance", "--json").json["runs"] == [{**row, "cached": True}]
+    assert f"{row['more']['zou_test']:.4f}" in thetarbm("evaluate", theta, "--invariance").out

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.data.archives import write_own
-from tests.experiments.runs import Command, context_of, parts_of, run_of
+from tests.runs import Command, context_of, parts_of, run_of
 from thetarbm_cli.experiments.runs.loading import load_checked, load_model
 
 

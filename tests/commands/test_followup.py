@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.data.archives import write_own
-from tests.experiments.runs import Command, Outcome, call
-from tests.experiments.suites import write_suite
+from tests.runs import Command, Outcome, call
+from tests.suites import write_suite
 
 SUITE = """\
 format: 1

@@ -14,8 +14,8 @@ import pytest
 
 from tests.data.archives import write_own
 from tests.docs.pages import ROOT, commands
-from tests.experiments.runs import Command, call, rewrite, run_of
-from tests.experiments.suites import SMALL
+from tests.runs import Command, call, rewrite, run_of
+from tests.suites import SMALL
 from thetarbm_cli.data.sources.fashion import DEBIAN
 from thetarbm_cli.experiments.runs.store import RunStore
 

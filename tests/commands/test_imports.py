@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import PATIENCE_SECONDS
-from tests.experiments.suites import save
+from tests.runs import PATIENCE_SECONDS
+from tests.suites import save
 from tests.reporting.numbers import records
 from thetarbm_cli.experiments.suite.loader import load_suite
 from thetarbm_cli.experiments.suite_file import shipped_path

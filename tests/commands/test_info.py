@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.data.archives import write_own
-from tests.experiments.runs import call, finish, spawn
+from tests.runs import call, finish, spawn
 from thetarbm_cli.backend import cores
 from thetarbm_cli.data.prepare import prepare
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.experiments.runs import MODELS, Command, call, run_of
+from tests.runs import MODELS, Command, call, run_of
 from thetarbm_cli.experiments.runs import packing
 from thetarbm_cli.experiments.runs.store import RunStore
 

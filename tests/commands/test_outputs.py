@@ -11,8 +11,8 @@ import pytest
 
 from tests.data.archives import write_own
 from tests.docs.pages import ROOT, script
-from tests.experiments.runs import MODELS, Command, run_of
-from tests.experiments.suites import FAILING, save, write_suite
+from tests.runs import MODELS, Command, run_of
+from tests.suites import FAILING, save, write_suite
 from tests.reporting.numbers import records
 from tests.reporting.pages import few_figures
 from thetarbm_cli import outputs

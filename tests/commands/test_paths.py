@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.data.archives import write_own
-from tests.experiments.runs import Command, call, files_in, run_of
-from tests.experiments.suites import write_suite
+from tests.runs import Command, call, files_in, run_of
+from tests.suites import write_suite
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.runs import Command, call, files_in, record_of, run_of
+from tests.runs import Command, call, files_in, record_of, run_of
 
 SMALL = ("perturb", "--profile", "tiny", "--n", "1,4", "--p", "0.1,0.4")
 

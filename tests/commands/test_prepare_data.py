@@ -10,7 +10,7 @@ import pytest
 from skimage.io import imread
 
 from tests.data.archives import write_own
-from tests.experiments.runs import Command, files_in, finish, spawn
+from tests.runs import Command, files_in, finish, spawn
 from thetarbm_cli.data import prepare
 from thetarbm_cli.reporting.figures.images import preview
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.data.archives import write_own
-from tests.experiments.runs import Command, files_in
-from tests.experiments.suites import write_suite
+from tests.runs import Command, files_in
+from tests.suites import write_suite
 
 # What names the mistake: the option or setting, and the value or what it may be. All settings of models: tests/models.
 REFUSED = {

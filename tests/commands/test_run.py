@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.experiments.runs import Command
-from tests.experiments.suites import FAILING, SMALL, write_suite
+from tests.runs import Command
+from tests.suites import FAILING, SMALL, write_suite
 from thetarbm_cli.experiments.runs.store import RunStore
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import PATIENCE_SECONDS, Command, files_in, record_of, rewrite, run_of
+from tests.runs import PATIENCE_SECONDS, Command, files_in, record_of, rewrite, run_of
 from tests.experiments.test_checkpoints import RUN, state_after
 from thetarbm_cli.backend import Backend
 from thetarbm_cli.experiments.runs.checkpoints import Checkpointer

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.experiments.runs import Command
-from tests.experiments.suites import record_for, save, write_suite
+from tests.runs import Command
+from tests.suites import record_for, save, write_suite
 from thetarbm_cli.experiments.suite.loader import load_suite
 
 NUMBERS = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from scripts.evidence import CELLS, Evidence
-from tests.experiments.suites import record_for
+from tests.suites import record_for
 from tests.reporting.numbers import SUITE
 from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
 from thetarbm_cli.reporting.frame import collect

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import DOCS, blocks
-from tests.experiments.runs import call, finish, spawn
-from tests.experiments.suites import metrics_of
+from tests.runs import call, finish, spawn
+from tests.suites import metrics_of
 from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.registry import MODELS
 

@@ -10,7 +10,7 @@ import click
 import pytest
 
 from tests.docs.pages import DOCS, script
-from tests.experiments.suites import record_for, save
+from tests.suites import record_for, save
 from tests.reporting.numbers import SUITE
 from thetarbm_cli.cli import COMMANDS, root
 from thetarbm_cli.models import model_class

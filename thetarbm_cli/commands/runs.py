@@ -243,6 +243,8 @@ class Evaluated(BaseModel):
     """The data set of the test images."""
     source: str
     """Where they come from."""
+    train_sha256: str
+    """Checksum of the training images: two files of one name are told apart by it."""
     test_error_percent: Percent | None
     """None on images that have no labels."""
     gamma_train: Gamma | None
@@ -297,7 +299,7 @@ def evaluate(
     have numbers are printed from their records, and others are measured; one that cannot be is passed over with a
     warning, and the exit code is 1.
     """
-    from thetarbm_cli.specs import OFFSET, parse_assignments
+    from thetarbm_cli.specs import OFFSET, OWN_IMAGES, parse_assignments
 
     if every and runs:
         raise InputError("--all is for every finished run: name runs, or use --all, not both")
@@ -344,8 +346,10 @@ def evaluate(
             if len(chosen) > 1:
                 display.update("runs", "", number + 1, len(chosen))
     if not session.print_json(output):
+        files = {(run.source, run.train_sha256) for run in output.runs if run.dataset == OWN_IMAGES}
         for run in output.runs:
-            _show(run)
+            is_doubled = sum(source == run.source for source, _ in files) > 1
+            _show(run, f" (sha256 {run.train_sha256[:12]}…)" if is_doubled else "")
     return 0 if len(output.runs) == len(chosen) + damaged else EXIT_FAILED
 
 
@@ -409,6 +413,7 @@ def _evaluated(
         test_error_percent=numbers.get(ERROR),
         gamma_train=numbers.get(GAMMA_TRAIN),
         gamma_test=numbers.get(GAMMA_TEST),
+        train_sha256=training.images_sha256,
         gamma_offset=offset,
         dead_units=None if "dead_units_test" not in numbers else int(numbers["dead_units_test"]),
         cached=cached,
@@ -430,11 +435,11 @@ def _evaluated(
     return found
 
 
-def _show(run: Evaluated) -> None:
+def _show(run: Evaluated, which: str) -> None:
     cached = " (cached)" if run.cached else ""
     sparsity = "" if run.sparsity is None else f"sparsity {run.sparsity}, "
     given = "".join(f", {name}={value}" for name, value in (run.settings or {}).items())
-    print_text(f"{run.run}{cached}  {sparsity}seed {run.seed}, {run.dataset} {run.source}{given}")
+    print_text(f"{run.run}{cached}  {sparsity}seed {run.seed}, {run.dataset} {run.source}{which}{given}")
     unaligned = [getattr(run, f"{name}_unaligned") for name in MAIN]
     aligned = [getattr(run, name) for name in MAIN]
     twice = any(value is not None for value in unaligned)
