@@ -84,7 +84,7 @@ def prepare_data(
     if not session.print_json(PreparedSets(datasets=found) if dataset == "all" else found[0]):
         for data in found:
             print_text(f"{data.dataset} ({data.source}, seed {data.seed}){', cached' if data.cached else ''}")
-            print_fields(_as_fields(data), indent=2)
+            print_fields(_data_fields(data), indent=2)
 
 
 def _describe(session: Session, prepared: Prepared) -> PreparedData:
@@ -111,7 +111,7 @@ def _describe(session: Session, prepared: Prepared) -> PreparedData:
     )
 
 
-def _as_fields(data: PreparedData) -> list[tuple[str, str]]:
+def _data_fields(data: PreparedData) -> list[tuple[str, str]]:
     """Lay a data set out for people."""
     step = 360 / len(data.orientations)
     shares = "  ".join(f"{index * step:g}° {share:.1%}" for index, share in enumerate(data.orientations))
@@ -193,7 +193,7 @@ def info(session: Session) -> None:
         },
     )
     if not session.print_json(output):
-        print_fields(_as_fields(output))
+        print_fields(_info_fields(output))
 
 
 def _blas_pools() -> list[dict[str, Any]]:
@@ -216,7 +216,7 @@ def _version(distributions: tuple[str, ...]) -> str | None:
     return None
 
 
-def _as_fields(found: Info) -> list[tuple[str, str]]:
+def _info_fields(found: Info) -> list[tuple[str, str]]:
     """Lay it out for people: labels and their lines."""
     versions = ", ".join(f"{name} {version or 'not installed'}" for name, version in found.versions.items())
     lines = {
