@@ -10,8 +10,7 @@ import pytest
 
 from tests.suites import write_suite
 from thetarbm_cli.cli import COMMANDS, main
-from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite_file import shipped_path
+from thetarbm_cli.suite import load_suite, shipped_path
 
 RUNS = ("rbm-0a1b", "theta-11aa", "theta-11bb", "theta-2222")
 
@@ -118,7 +117,8 @@ def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
         ("train --model theta --set tens", ["tensor="]),
         ("train --model rbm --set tens", []),
         ("train --model theta --set tensor=f", ["tensor=full"]),
-        ("train --set data.tr", ["data.train_on=", "data.train="]),
+        ("train --set data.tr", ["data.train="]),
+        ("evaluate rbm-0a1b --set svm.", ["svm.C=", "svm.gamma=", "svm.scaled="]),
         ("list --where tens", ["tensor="]),
     ],
 )
