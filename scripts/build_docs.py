@@ -42,6 +42,7 @@ from thetarbm_cli.ui import to_markdown as to_grid
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
 PAGES = ("reproduction", "beyond", "multiverse", "mnist-rot")
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 
 # Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
@@ -117,6 +118,29 @@ def universes_of(results: Path, suite: Suite, of: str, records: list[RunRecord])
     return output, universe_tables(readings, output)
 
 
+def with_lines(text: str) -> str:
+    """Fill the block that says how long each part is; it is not checked, as every change of the code changes it."""
+
+    def lines(folder: str, pattern: str = "*.py") -> tuple[int, int]:
+        files = [path for path in (ROOT / folder).rglob(pattern) if "shipped" not in path.parts]
+        return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files), len(files)
+
+    package = ROOT / "thetarbm_cli"
+    folders = sorted(path.name for path in package.iterdir() if (path / "__init__.py").is_file())
+    counts = {f"`{name}/`": lines(f"thetarbm_cli/{name}") for name in folders}
+    whole = lines("thetarbm_cli")
+    rest = [whole[number] - sum(each[number] for each in counts.values()) for number in (0, 1)]
+    counts = {"**package**": whole, "its own modules": (rest[0], rest[1]), **counts, "tests": lines("tests")}
+    words = sum(len(path.read_text(encoding="utf-8").split()) for path in (ROOT / "README.md", *ROOT.glob("docs/*.md")))
+    suite = len(shipped_path().read_text(encoding="utf-8").splitlines())
+    rows = [[name, f"{count:,} lines", f"{files}"] for name, (count, files) in counts.items()]
+    rows += [["README and docs", f"{words:,} words", ""], ["`experiments.yaml`", f"{suite:,} lines", "1"]]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in [["part", "size", "files"], [":--", "--:", "--:"], *rows])
+    return re.sub(
+        r"(<!-- lines -->\n).*?(<!-- end -->\n)", lambda each: f"{each[1]}\n{table}\n\n{each[2]}", text, flags=re.DOTALL
+    )
+
+
 def _gap(text: str) -> str:
     """What separates a text from the words before it: a table stands by itself."""
     return "\n\n" if text.startswith("|") else " "
@@ -125,6 +149,8 @@ def _gap(text: str) -> str:
 def main() -> int:
     """Write the pages, or check them."""
     made = pages()
+    if "--check" not in sys.argv[1:]:
+        made[ARCHITECTURE] = with_lines(ARCHITECTURE.read_text(encoding="utf-8"))
     wrong = outdated(made)
     for path in wrong:
         if "--check" in sys.argv[1:]:

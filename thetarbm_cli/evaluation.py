@@ -35,7 +35,7 @@ from thetarbm_cli.pipeline import (
     perturbed_orientations,
 )
 from thetarbm_cli.specs import KEPT_IMAGES, SVM, MeasureSpec
-from thetarbm_cli.store import Measurement, Store, Training
+from thetarbm_cli.store import WEIGHTS, Measurement, Store, Training
 
 GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
 GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
@@ -128,6 +128,10 @@ class Evaluation:
         self.learned_set = load_data(
             store, spec.data.dataset, spec.data.source, spec.data.seed, sha256=training.images_sha256, report=report
         )
+        pixels = math.prod(self.learned_set.images.shape[1:])
+        if getattr(self.model, "n_features_in_", pixels) != pixels:
+            path = store.path(training.run, WEIGHTS)
+            raise InputError(f"{path} is of images of another size; remove it, and train again")
         self._prepared = {(spec.data.dataset, spec.data.source, spec.data.seed): self.learned_set}
         self._views: dict[Any, View] = {}
 

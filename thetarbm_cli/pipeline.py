@@ -31,7 +31,7 @@ from thetarbm_cli.errors import InputError, StorageError, ThetaRBMError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.registry import source_names
 from thetarbm_cli.specs import Perturbation, TrainData, TrainSpec
-from thetarbm_cli.store import CHECKPOINT, MadeFor, Store, Training
+from thetarbm_cli.store import CHECKPOINT, WEIGHTS, MadeFor, Store, Training
 
 if TYPE_CHECKING:
     from thetarbm_cli.models import Model
@@ -252,7 +252,12 @@ def fitted(store: Store, training: Training, backend: str = "auto") -> tuple[Mod
         )
     arrays, sha256 = found
     spec = training.spec
-    return build(spec.model, spec.parameters, seed=spec.seed, backend=backend).load_arrays(arrays), sha256
+    model = build(spec.model, spec.parameters, seed=spec.seed, backend=backend)
+    try:
+        return model.load_arrays(arrays), sha256
+    except (LookupError, ValueError, TypeError) as error:
+        path = store.path(training.run, WEIGHTS)
+        raise InputError(f"{path} has no weights of such a model; remove it, and train again") from error
 
 
 def _has_weights(store: Store, training: Training) -> bool:

@@ -269,16 +269,22 @@ class Results:
     recorded: Recorded
 
     def trainings(self, cell: Cell) -> list[Training]:
-        """Give the trainings of a cell on these images that are done, by seed.
+        """Give the trainings that were tested on these images as a cell asks for, by seed.
 
         Of each seed, those with the most of the cell's measurements come first, then the newest: all numbers of a cell
-        are of one training as far as they can be.
+        are of one training as far as they can be. One that was only tested for another profile is not the cell's.
         """
         found = self.recorded.by_cell.get(cell.train_spec().cell_key, [])
-        done = [each for each in found if each.state == "done" and self._belongs(cell, each)]
-        if len({each.spec.seed for each in done}) == len(done):
-            return done
-        return sorted(done, key=lambda each: (each.spec.seed, len(each.lacking(cell.measure_specs))))
+        if not found:
+            return []
+        wanted = {spec.key for spec in cell.measure_specs}
+        tests = {spec.key for spec in cell.measure_specs if spec.part != "train"}
+        own = [
+            each
+            for each in found
+            if each.state == "done" and not tests.isdisjoint(each.by_key) and self._belongs(cell, each)
+        ]
+        return sorted(own, key=lambda each: (each.spec.seed, len(wanted - each.by_key.keys())))
 
     def _belongs(self, cell: Cell, training: Training) -> bool:
         if not self.source.sha256 or cell.compares_data:
@@ -290,19 +296,10 @@ class Results:
         ]
         return self.source.sha256 in (tested or [training.images_sha256])
 
-    def measured(self, cell: Cell) -> set[tuple[str, str]]:
-        """Find the measurements of test images that a cell asks for and has, each as the run and the description."""
-        return {
-            (training.run, spec.key)
-            for training in self.trainings(cell)
-            for spec in cell.measure_specs
-            if spec.part != "train" and spec.key in training.by_key
-        }
-
     @property
     def is_empty(self) -> bool:
-        """Whether no cell has a measurement that it asks for."""
-        return not any(self.measured(cell) for cell in self.cells)
+        """Whether no cell has a training."""
+        return not any(self.trainings(cell) for cell in self.cells)
 
     def value(self, cell: Cell, measure: str, variant: str = DEFAULT) -> Value:
         """Look up one measure of one cell, of the trainings that have it."""
@@ -345,7 +342,7 @@ class Results:
         cells = [cell for cell in self.cells if table in cell.tables]
         if all(cell.on_request for cell in cells):
             return cells
-        return [cell for cell in cells if not cell.on_request or self.measured(cell)]
+        return [cell for cell in cells if not cell.on_request or self.trainings(cell)]
 
     def source_option(self) -> str | None:
         """Give the ``--source`` with which ``thetarbm run`` makes runs on these images; None if it needs none."""
@@ -406,7 +403,7 @@ def collect(suite: Suite, profile: str, trainings: Iterable[Training], *, in_tab
             cells = [cell for cell in cells if cell.name in names and (first or not cell.compares_data)]
             results = Results(source, cells, recorded)
             plain = [cell for cell in cells if not cell.compares_data]
-            if any(results.measured(cell) for cell in plain):
+            if any(results.trainings(cell) for cell in plain):
                 found.append(results)
                 first = False
         if first:

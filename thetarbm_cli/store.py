@@ -396,10 +396,10 @@ class Store:
         for run in sorted(wanted - found.keys()):
             raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again or leave it out")
         beside = set(path.parent.glob(PACKS)) - {path} if path.parent == self.results / "packed" else set()
-        there = [read_pack(other) for other in sorted(beside)]
+        packs_beside = [read_pack(other) for other in sorted(beside)]
         lines = []
         for run in sorted(found):
-            others = [line for pack in there for line in pack.get(run, [])]
+            others = [line for pack in packs_beside for line in pack.get(run, [])]
             if not any("format" in line for line in others):
                 lines.append(documents.line_text(found[run].model_dump(mode="json")))
             for each in found[run].by_key.values():

@@ -3,16 +3,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.commands.terminals import in_terminal
-from tests.experiments.runs import Command, files_in
-from tests.experiments.suites import SMALL, record_for, save, write_suite
-from tests.reporting.numbers import records
-from thetarbm_cli.experiments.suite.loader import load_suite
+from tests.records import save, training_for
+from tests.reporting.numbers import FASHION, trainings
+from tests.reporting.test_claims import as_the_paper
+from tests.runs import Command, files_in
+from tests.suites import SMALL, write_suite
 from thetarbm_cli.reporting.claims import CLAIMS
+from thetarbm_cli.suite import load_suite
 
 
 def test_tables_are_printed_written_and_checked(thetarbm: Command, tmp_path: Path) -> None:
     results = tmp_path / "results"
-    save(results, *records())
+    save(results, *trainings())
     done = thetarbm("tables")
     assert (done.code, done.err) == (0, f"files in {results / 'tables'}, verdicts in {results}\n")
     tables = ("table1", "table2", "table3", "mnist", "ablation")
@@ -31,14 +33,10 @@ def test_tables_are_printed_written_and_checked(thetarbm: Command, tmp_path: Pat
 
 
 def test_one_table_in_another_format_elsewhere(thetarbm: Command, tmp_path: Path) -> None:
-    save(tmp_path / "results", *records(seeds=1))
+    save(tmp_path / "results", *trainings(seeds=1))
     elsewhere = thetarbm("tables", "--table", "3", "--format", "latex", "--out", str(tmp_path / "out"))
-    assert "\\begin{table}" in elsewhere.out
-    assert "\\documentclass" not in elsewhere.out
-    whole = thetarbm("tables", "--table", "3", "--format", "latex", "--standalone", "--out", str(tmp_path / "out"))
-    assert whole.out.startswith("\\documentclass")
-    assert elsewhere.out in whole.out
-    assert set(files_in(tmp_path / "out")) == {"table3.tex", "table3.standalone.tex", "verdicts.md"}
+    assert elsewhere.out.count("\\begin{table}") == 1
+    assert set(files_in(tmp_path / "out")) == {"table3.tex", "verdicts.md"}
     assert (tmp_path / "out" / "table3.tex").read_text() == elsewhere.out
     done = thetarbm("tables", "--table", "invariance")
     assert (done.code, "no file is written of what has no number yet: invariance\n" in done.err) == (0, True)
@@ -49,8 +47,7 @@ def test_a_suite_has_tables_of_its_own(thetarbm: Command, tmp_path: Path) -> Non
     text = SMALL.replace("title: small", "title: small\ntables: {speed: {title: How fast, measures: [train_seconds]}}")
     suite = write_suite(tmp_path, text.replace('tables: ["1"]', 'tables: ["1", speed]'))
     cells = [cell for cell in load_suite(suite).cells() if cell.experiment == "theta"]
-    made = [record_for(cell).model_copy(update={"timings": {"train_seconds": 7.25}}) for cell in cells]
-    save(tmp_path / "results", *made)
+    save(tmp_path / "results", *(training_for(cell, train_seconds=7.25, test_error_percent=9.0) for cell in cells))
     done = thetarbm("tables", "--table", "speed", "--suite", str(suite))
     assert done.out.startswith("## How fast\n")
     assert done.out.count(" 7.2 |") == len(cells)
@@ -61,7 +58,7 @@ def test_a_suite_has_tables_of_its_own(thetarbm: Command, tmp_path: Path) -> Non
 
 
 def test_json_has_every_cell(thetarbm: Command, tmp_path: Path) -> None:
-    save(tmp_path / "results", *records())
+    save(tmp_path / "results", *trainings())
     sheet = thetarbm("tables", "--json").json
     assert {name: len(rows) for name, rows in sheet["tables"].items() if name in "123"} == {"1": 17, "2": 30, "3": 17}
     row = next(row for row in sheet["tables"]["1"] if (row["model"], row["sparsity"]) == ("theta", 0.2))
@@ -72,14 +69,18 @@ def test_json_has_every_cell(thetarbm: Command, tmp_path: Path) -> None:
     told = [row["claim"] for row in sheet["verdicts"]]
     assert len(told) == len(set(told)) > 5
     assert set(told) <= {claim.name for claim in CLAIMS}
+    save(tmp_path / "results", *trainings(as_the_paper, 1, cells=FASHION))
+    verdicts = thetarbm("tables", "--json").json["verdicts"]
+    assert {row["dataset"] for row in verdicts} == {"mnist-rot", "fashion-rot"}
+    assert [row for row in verdicts if row["dataset"] == "mnist-rot"] == sheet["verdicts"]
 
 
 def test_own_images_leave_the_paper_s_files_as_they_are(thetarbm: Command, tmp_path: Path) -> None:
     results = tmp_path / "results"
-    save(results, *records())
+    save(results, *trainings())
     assert thetarbm("tables").code == 0
     papers = files_in(results / "tables") | {"verdicts.md": (results / "verdicts.md").read_bytes()}
-    save(results, *records(seeds=1, source="leaves.npz"))
+    save(results, *trainings(seeds=1, source="leaves.npz"))
     # Their tables need not be there, and are checked as soon as they are.
     assert thetarbm("tables", "--check").code == 0
     sheet = thetarbm("tables", "--json").json
@@ -102,7 +103,7 @@ def test_missing_cells_are_dashes_and_the_command_is_named(thetarbm: Command, tm
 
 
 def test_a_terminal_gets_one_line_on_what_has_no_verdict_and_one_on_what_is_missing(tmp_path: Path) -> None:
-    save(tmp_path, records()[0])
+    save(tmp_path, trainings()[0])
     seen = in_terminal("--results", str(tmp_path), "tables", columns=300)
     assert sum(line.startswith("missing: ") for line in seen.lines) == 1
     assert any(line.startswith("No verdicts yet on mnist-rot") for line in seen.lines)

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import scipy.sparse
 
 from tests.runs import Command
 from thetarbm_cli.measures import theory
@@ -40,15 +39,10 @@ def test_paper_s_size_as_it_is(thetarbm: Command, tmp_path: Path) -> None:
 
 
 def test_wrong_operators_are_found(thetarbm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = theory.rotation_operators
-
-    def shrunk(size: int, rotations: int, kind: str) -> tuple[scipy.sparse.csr_matrix, ...]:
-        operators = real(size, rotations, kind)
-        return (*operators[:-1], 0.5 * operators[-1])
-
+    real = theory._group_laws
     fine = thetarbm(*QUICK)
     assert (fine.code, fine.err, fine.out.splitlines()[-1]) == (0, "", "every exact claim holds")
-    monkeypatch.setattr(theory, "rotation_operators", shrunk)
+    monkeypatch.setattr(theory, "_group_laws", lambda operators: real((*operators[:-1], 0.5 * operators[-1])))
     outcome = thetarbm(*QUICK)
     assert outcome.code == 1
     assert [line.split()[-2] for line in outcome.out.splitlines()[2:8]] == ["FAIL"] * 3 + ["pass"] * 3

@@ -14,17 +14,16 @@ from tests.docs.pages import DOCS, PAGES, ROOT, blocks
 PAGE = DOCS / "architecture.md"
 
 
-def test_every_module_is_in_the_tree() -> None:
-    tree = blocks(PAGE)[0][1]
-    shown = set(re.findall(r"\w+\.py", tree))
-    modules = [path for path in (ROOT / "thetarbm_cli").rglob("*.py") if not path.name.startswith("__")]
-    # The commands share a line.
-    expected = {path.name for path in modules if not _is_command(path)}
-    assert shown & {path.name for path in modules} == expected
-
-
-def _is_command(path: Path) -> bool:
-    return path.parent.name == "commands" and "@click.command(" in path.read_text(encoding="utf-8")
+def test_every_module_is_in_the_tree_with_a_line_of_its_own() -> None:
+    shown, folders = [], []
+    for line in blocks(PAGE)[0][1].splitlines():
+        name, depth = line.split()[0], (len(line) - len(line.lstrip())) // 2
+        folders[depth:] = [name.rstrip("/")]
+        if name.endswith(".py"):
+            shown.append(Path(*folders))
+            assert len(line.split()) > 1, f"{name} has no description"
+    modules = (path.relative_to(ROOT) for path in (ROOT / "thetarbm_cli").rglob("*.py"))
+    assert sorted(shown) == sorted(path for path in modules if not path.name.startswith("__"))
 
 
 @pytest.mark.parametrize("page", [PAGE, DOCS / "performance.md", DOCS / "extending.md"], ids=lambda page: page.name)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +10,7 @@ import pytest
 from thetarbm_cli.data.sources.mnist import sample_digits
 from thetarbm_cli.imaging.rotation import Rotations, rotation_operators
 from thetarbm_cli.measures import theory
-from thetarbm_cli.measures.theory import verify
-from thetarbm_cli.outputs import Check
+from thetarbm_cli.measures.theory import Check, load_theory, record_theory, verify, why_due
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,7 +53,7 @@ def test_lemma_is_about_every_pair_of_slices() -> None:
         assert theory._lemma(disturbed, turns) == pytest.approx(0.25)
 
 
-def test_theorem_is_broken_by_slices_that_are_not_turned_copies(digits: np.ndarray) -> None:
+def test_theorem_is_broken_by_slices_that_are_not_rotated_copies(digits: np.ndarray) -> None:
     orientations = np.arange(200) % 5
     model = theory._trained(digits, orientations, 5, "permutation", "full")
     turns = Rotations(12, 5, "permutation")
@@ -64,3 +65,25 @@ def test_theorem_is_broken_by_slices_that_are_not_turned_copies(digits: np.ndarr
 def test_quarter_turns_of_a_square_are_exact_in_every_kind() -> None:
     for check in verify(sample_digits(200, 8), rotations=4):
         assert check.value < 1e-5, check
+
+
+def test_checks_are_recorded_once_for_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_theory(tmp_path) is None
+    record, found = record_theory(tmp_path, 4, 8)
+    assert (found, load_theory(tmp_path)) == (False, record)
+    monkeypatch.setattr(theory, "verify", lambda *_, **__: pytest.fail("they are made twice"))
+    assert record_theory(tmp_path, 4, 8) == (record, True)
+    assert not why_due(record, 4, 8)
+    assert "8 to 12" in why_due(record, 4, 12)
+    # What was changed by hand is not used.
+    path = tmp_path / "theory.json"
+    content = json.loads(path.read_text())
+    content["checks"][0]["value"] = 0.5
+    path.write_text(json.dumps(content))
+    assert load_theory(tmp_path) is None
+
+
+def test_the_shipped_record_is_read() -> None:
+    record = load_theory(Path(__file__).parents[2] / "results")
+    assert record is not None
+    assert all(check.passed for check in record.checks)

@@ -78,9 +78,9 @@ def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: st
     if equals:
         choices = own[key].choices if key in own else ()
         return [CompletionItem(f"{key}={choice}") for choice in choices if choice.startswith(value)]
-    known = {**{name: each.about for name, each in own.items()}, **train_settings(), **measure_settings()}
-    if ctx.command.name == "evaluate":
-        known = measure_settings()
+    known = dict(measure_settings())
+    if ctx.command.name != "evaluate":
+        known = {**{name: each.about for name, each in own.items()}, **train_settings(), **known}
     return _items(ctx, param, {f"{name}=": about for name, about in known.items()}, incomplete)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-
 from pydantic import BaseModel
 
 from thetarbm_cli.commands.common import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from thetarbm_cli.store import Store
 
 
-class Lacking(BaseModel):
+@dataclass(frozen=True)
+class Lacking:
     """What the page does not have, and the command that makes it."""
 
     kind: Literal["cell", "figure"]
@@ -92,21 +94,19 @@ def command(
 
 def _missing(content: Content) -> list[Lacking]:
     """List cells without a run, but for those that wait to be named, and figures that are not shown."""
-    cells = [
-        ("cell", section, each.cell.name, "; ".join(each.failures) or "no run yet", each.command)
-        for section in content.sections
-        for each in section.reruns
-        if not each.runs and not each.cell.on_request
-    ]
-    figures = [
-        ("figure", section, picture.figure.name, "; ".join(picture.missing), picture.command)
-        for section in content.sections
-        for picture in section.pictures
-        if picture.image is None
-    ]
     return [
-        Lacking(kind=kind, name=name, source=section.source.name, reason=reason, command=command)
-        for kind, section, name, reason, command in [*cells, *figures]
+        *(
+            Lacking("cell", each.cell.name, section.source.name, "; ".join(each.failures) or "no run yet", each.command)
+            for section in content.sections
+            for each in section.reruns
+            if not each.runs and not each.cell.on_request
+        ),
+        *(
+            Lacking("figure", each.figure.name, section.source.name, "; ".join(each.missing), each.command)
+            for section in content.sections
+            for each in section.pictures
+            if each.image is None
+        ),
     ]
 
 

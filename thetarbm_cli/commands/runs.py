@@ -6,6 +6,7 @@ import logging
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -331,7 +332,7 @@ def evaluate(
                         wanted,
                         backend=session.backend_name,
                         force=force,
-                        report=lambda step, done, total, run=training.run: display.update(run, step, done, total),
+                        report=partial(display.update, training.run),
                     )
                     numbers = _numbers(found, wanted)
                 output.runs.append(
@@ -409,8 +410,10 @@ def _evaluated(
         seed=spec.seed,
         dataset=tested.dataset if tested else spec.tested_on,
         source=tested.source if tested else spec.data.source,
+        test_error_percent=numbers.get(ERROR),
+        gamma_train=numbers.get(GAMMA_TRAIN),
+        gamma_test=numbers.get(GAMMA_TEST),
         train_sha256=training.images_sha256,
-        **{name: numbers.get(name) for name in MAIN},
         gamma_offset=offset,
         dead_units=None if "dead_units_test" not in numbers else int(numbers["dead_units_test"]),
         cached=cached,
@@ -426,11 +429,9 @@ def _evaluated(
     search = next((each for each in wanted if each.measure == "search"), None)
     if search is not None and search.key in training.by_key:
         chosen = training.by_key[search.key]
-        found.grid_search = GridSearch(
-            **{name: chosen.values[f"search_{name}"] for name in ("C", "gamma", "validation_error_percent")},
-            test_error_percent=chosen.values["search_error_percent"],
-            grid=chosen.details.get("grid", []),
-        )
+        values = {name.removeprefix("search_"): value for name, value in chosen.values.items()}
+        values["test_error_percent"] = values.pop("error_percent")
+        found.grid_search = GridSearch.model_validate({**values, "grid": chosen.details.get("grid", [])})
     return found
 
 

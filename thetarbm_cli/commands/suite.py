@@ -29,9 +29,10 @@ from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError, ThetaRBMError
 from thetarbm_cli.followup import call_options, command_line, repeating
 from thetarbm_cli.measures import ERROR, GAMMA_TEST, MEASURES
-from thetarbm_cli.ui import Cell, JobsDisplay, print_table, print_text, state_cell
+from thetarbm_cli.ui import Cell, JobsDisplay, Progress, print_table, print_text, state_cell
 
 if TYPE_CHECKING:
+    from thetarbm_cli.pipeline import Report
     from thetarbm_cli.results import Results
     from thetarbm_cli.schedule import Done, Job, Planner, State
     from thetarbm_cli.store import Store
@@ -225,9 +226,7 @@ def make_jobs(
         sets = {(job.spec.data.dataset, job.source or job.spec.data.source, job.spec.data.seed) for job in due}
         for dataset, source, seed in sorted(sets):
             with display.step("preparing", f"{dataset} {source}") as progress:
-                load_data(
-                    store, dataset, source, seed, report=lambda step, done, total, tell=progress: tell(done, total)
-                )
+                load_data(store, dataset, source, seed, report=_without_step(progress))
         known = {job: replace(job, run=_id(store, job)) for job in due}
 
         def poll(running: Sequence[Job]) -> None:
@@ -255,6 +254,11 @@ def make_jobs(
             if done.traceback and click.get_current_context().find_root().params.get("debug"):
                 session.say(done.traceback)
     return finished
+
+
+def _without_step(progress: Progress) -> Report:
+    """Report how far a step is that is named already."""
+    return lambda step, done, total: progress(done, total)
 
 
 def _id(store: Store, job: Job) -> str | None:

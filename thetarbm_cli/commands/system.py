@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
 from thetarbm_cli import __version__
 from thetarbm_cli.commands.common import Session, UserPath, images_option, json_option, pass_session
 from thetarbm_cli.errors import EXIT_FAILED

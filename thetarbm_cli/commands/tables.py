@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 @click.command("tables")
 @click.option(
     "--table",
+    default="all",
     metavar="NAME",
     shell_complete=complete_tables,
-    help="One table of the suite, as 1, 2, 3 or mnist; a name that is unknown lists them [default: all].",
+    help="One table of the suite, as 1, 2, 3 or mnist; a name that is unknown lists them.",
 )
 @click.option(
     "--format",
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 @pass_session
 def tables(
     session: Session,
-    table: str | None,
+    table: str,
     form: str | None,
     out: Path | None,
     check: bool,
@@ -57,7 +58,8 @@ def tables(
     from thetarbm_cli.suite import load_suite
 
     suite = load_suite(suite_path, check_settings=False)
-    sections = make_sections(suite, profile, session.store().trainings(), load_theory(session.results), table)
+    only = None if table == "all" else table
+    sections = make_sections(suite, profile, session.store().trainings(), load_theory(session.results), only)
     shown = [each for section in sections for each in section.tables]
     if not shown:
         raise InputError(f"no experiment of the suite is in table {table}")
@@ -75,7 +77,7 @@ def tables(
     if check:
         # Files of a user's own images need not be there, but those that are have to be right.
         wrong = outdated(of_papers | {path: text for path, text in of_users.items() if os.path.lexists(path)})
-        words = [*(["--table", table] if table else []), *(["--out", str(out)] if out else [])]
+        words = [*(["--table", only] if only else []), *(["--out", str(out)] if out else [])]
         for path in wrong:
             say(f"{path} is not what the records give; {command_line('tables', *words, profile=profile)} writes it")
         return EXIT_FAILED if wrong else 0
@@ -87,7 +89,7 @@ def tables(
             if not (each.source.is_users and each.is_empty):
                 print_paper_table(each)
         for section in sections:
-            if section.verdicts and not table:
+            if section.verdicts and not only:
                 _print_verdicts(section)
     else:
         _, to_text = FORMATS[form or "markdown"]

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 from thetarbm_cli import storage
 from thetarbm_cli.measures import ERROR, MEASURES, MISSING
@@ -23,8 +23,6 @@ from thetarbm_cli.reporting.tables import Entry, Row, Section, Table
 
 # Headings of the rows that the paper does not have, and of their one column.
 CONTROLS, CONTROLS_MEASURE = "also measured", MEASURES[ERROR].heading
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def _texts(rows: Sequence[Row], marks: Marks, digits: int | None = None) -> list
     return [[marks.plain(row.label), *(entry_text(entry, marks, digits) for entry in row.entries)] for row in rows]
 
 
-def stacked(table: Table, rows: Sequence[Sequence[T]]) -> tuple[list[str], list[list[T | str]]]:
+def stacked(table: Table, rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[Any]]]:
     """Give each group of columns a line of its own, where all beside each other are too wide; with the headings."""
     axis, texts = table.axis
     width = table.groups[0][1]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, Field
 
-from thetarbm_cli.errors import InputError, did_you_mean
+from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import DEFAULT, ERROR, MEASURES, NOT_ALIGNED
 from thetarbm_cli.measures.theory import TheoryRecord
@@ -293,7 +293,7 @@ def make_sections(
     What is run on request is shown if it has measurements of its own, or if it is asked for.
     """
     if only is not None and only not in suite.tables:
-        raise InputError(f"there is no table {only!r}; {did_you_mean(only, suite.tables)}")
+        raise InputError(f"there is no table {only!r}; choose from {', '.join(suite.tables)}")
     names = list(suite.tables) if only is None else [only]
     sections: list[Section] = []
     for results in collect(suite, profile, trainings):
@@ -311,14 +311,23 @@ def make_sections(
 
 def _is_shown(name: str, results: Results, *, asked: bool, is_first: bool) -> bool:
     """Whether a table has something to show; of a source that is not the first of its data set, numbers."""
+
+    def measured(cells: Iterable[Cell]) -> set[tuple[str, str]]:
+        return {
+            (training.run, spec.key)
+            for cell in cells
+            for training in results.trainings(cell)
+            for spec in cell.measure_specs
+            if spec.key in training.by_key
+        }
+
     cells = results.in_table(name)
-    if not is_first and not any(results.measured(cell) for cell in cells):
+    if not is_first and not any(map(results.trainings, cells)):
         return False
     if asked or any(not cell.on_request for cell in cells):
         return bool(cells)
-    others = [cell for cell in results.cells if not cell.on_request or name not in cell.tables]
-    elsewhere = set().union(*map(results.measured, others))
-    return any(results.measured(cell) - elsewhere for cell in cells)
+    others = (cell for cell in results.cells if not cell.on_request or name not in cell.tables)
+    return bool(measured(cells) - measured(others))
 
 
 def missing_lines(sections: Sequence[Section]) -> list[str]:

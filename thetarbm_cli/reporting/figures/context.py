@@ -59,7 +59,9 @@ class FigureContext:
                     first.setdefault(cell.experiment, cell)
             cells = first.values()
         return [
-            Evaluation(cell, variant, cell.label + words) for cell in cells for variant, words in variants_of(cell.model)
+            Evaluation(cell, variant, cell.label + words)
+            for cell in cells
+            for variant, words in variants_of(cell.model)
         ]
 
     def measurements(self, evaluation: Evaluation, measure: str, part: str) -> list[Measurement]:
@@ -90,7 +92,7 @@ def figure_context(
 ) -> FigureContext:
     """Read all records of a results folder, and keep those on one source of the paper's data set or the user's images.
 
-    Without a source it is the suite's, or another one if only that has records; of several contents, that with the most.
+    Without a source it is the suite's, or another if only that has records; of several contents, the one with the most.
     """
     trainings = store.trainings()
     every = collect(suite, profile, trainings, in_tables=False)

@@ -23,7 +23,7 @@ from thetarbm_cli.reporting.figures.style import DIVERGING, GREY, ORANGE, PAGE, 
 from thetarbm_cli.store import WEIGHTS, Training
 
 if TYPE_CHECKING:
-    from thetarbm_cli.data.prepare import Prepared
+    from thetarbm_cli.data.prepared import Prepared
     from thetarbm_cli.specs import TrainData
 
 # Training images on which units are ranked by their mean activation, and how many units and classes are shown.
@@ -104,7 +104,7 @@ def draw_theta_filters(context: FigureContext) -> Drawing:
         model, sha256 = fitted(context.store, training)
     except InputError as error:
         raise FigureMissing(str(error)) from error
-    tensor: NDArray[np.float32] = model.tensor_  # type: ignore[attr-defined]
+    tensor: NDArray[np.float32] = model.tensor_
     units = _chosen_units(context, training, model)
     filters = tensor[:, units].transpose(1, 0, 2)
     reach = np.abs(filters).max(axis=(1, 2), keepdims=True)
@@ -229,7 +229,7 @@ def find_or_write_preview(prepared: Prepared) -> Path:
 
     The sidecar keeps the picture's checksum: a whole picture of the same data is left as it is.
     """
-    from thetarbm_cli.data.prepare import UnusableError, add_to_sidecar, read_sidecar
+    from thetarbm_cli.data.prepared import UnusableError, add_to_sidecar, read_sidecar
     from thetarbm_cli.data.recipes import TRAIN, as_unit_floats
     from thetarbm_cli.imaging.orientation import OrientationEstimator
 

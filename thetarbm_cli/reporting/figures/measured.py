@@ -1,4 +1,4 @@
-"""Figures of what was measured, from records alone: the tables as plots, γ by unit and offset, errors over the years."""
+"""Figures of what was measured, from records alone: tables as plots, γ by unit and offset, errors over the years."""
 
 from __future__ import annotations
 
@@ -75,7 +75,9 @@ def draw_table_1(context: FigureContext) -> Drawing:
             if mean is not None:
                 axes.axvline(mean, color=GREY, linestyle=line, linewidth=1, label=f"{label}, {mean:.2f} %")
     legend_below(figure, panels, first=("ours", f"ours{ONE_SEED}", "the paper's"))
-    return Drawing(figure, tuple({value.cell.name: value.cell for value in values.values() if not value.values}.values()))
+    return Drawing(
+        figure, tuple({value.cell.name: value.cell for value in values.values() if not value.values}.values())
+    )
 
 
 def _mark_ours(axes: Any, place: float, value: Value) -> None:
@@ -202,7 +204,7 @@ def draw_gamma_offset(context: FigureContext) -> Drawing:
 
 
 def _over_offsets(context: FigureContext, evaluation: Evaluation) -> dict[float, float]:
-    """Give the mean γ at each offset, ascending, of runs that have several; 0° comes again after a step of rotations."""
+    """Give the mean γ at each offset, of runs that have several; 0° comes again after a step of the rotations."""
     runs: dict[str, dict[float, float]] = {}
     for each in context.measurements(evaluation, "gamma", "train"):
         if each.spec.offset is not None and (gamma := each.values.get(GAMMA_TRAIN)) is not None:
@@ -272,5 +274,3 @@ def draw_years(context: FigureContext) -> Drawing:
     axes.set_ylabel("test error in % (log scale)")
     legend_below(figure, [axes], list(FAMILIES))
     return Drawing(figure)
-
-

@@ -17,7 +17,7 @@ from thetarbm_cli.reporting.figures.context import FigureContext
 from thetarbm_cli.reporting.figures.style import DPI
 
 if TYPE_CHECKING:
-    from thetarbm_cli.reporting.html.content import Content
+    from thetarbm_cli.reporting.html.content import Content, PageSection
     from thetarbm_cli.store import Store
 
 # The page stays below 5 MB: data in it takes 4/3 of its bytes, and text some hundred kilobytes.
@@ -73,7 +73,7 @@ def draw_pictures(content: Content, store: Store, progress: Callable[[int, int],
     """Draw every figure into the content, for each source of the paper's images."""
     left = LARGEST_TOTAL
     loaded: dict[Any, Any] = {} if content.universes is None else {"universes": content.universes}
-    wanted = []
+    wanted: list[tuple[PageSection, FigureContext, FigureEntry]] = []
     for section in content.sections:
         section.pictures.clear()
         if section.source.is_papers:

@@ -1,3 +1,0 @@
-from tests.experiments.runs import evaluated, small_data, thetarbm, trained
-
-__all__ = ["evaluated", "small_data", "thetarbm", "trained"]
