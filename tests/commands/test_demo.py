@@ -43,7 +43,7 @@ def test_the_demo_ends_in_numbers_of_every_model_a_figure_and_a_report(
     for line in lines:
         numbers = [cell.strip() for cell in line.split("|")[2:4]]
         assert all(re.fullmatch(r"\d+\.\d+", number) for number in numbers)
-    assert (out / "filters.png").is_file()
+    assert (out / "filters-theta.png").is_file()
     # Without any at full size, the page is of the runs that were made just now.
     page = (out / "report.html").read_text(encoding="utf-8")
     runs = [path.name for path in (out / "runs").iterdir()]

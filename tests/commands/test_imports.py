@@ -38,9 +38,9 @@ def run_without(unwanted: str, *words: str, **variables: str) -> subprocess.Comp
     return done
 
 
-def test_help_and_completion_need_click_alone() -> None:
-    heavy = "numpy scipy sklearn pandas pydantic platformdirs threadpoolctl rich"
-    assert run_without(heavy, "--help").returncode == 0
+def test_help_needs_click_alone_and_completion_little_more() -> None:
+    heavy = "numpy scipy sklearn pandas platformdirs threadpoolctl rich"
+    assert run_without(f"{heavy} pydantic yaml", "--help").returncode == 0
     completion = {"COMP_WORDS": "thetarbm run --profile q", "COMP_CWORD": "q", "_THETARBM_COMPLETE": "fish_complete"}
     about = load_suite(shipped_path(), check_settings=False).profiles["quick"].about
     assert run_without(heavy, **completion).stdout == f"plain,quick\t{about}\n"
