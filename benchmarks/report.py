@@ -16,7 +16,7 @@ from tabulate import tabulate
 from benchmarks.timing import Comparison
 from thetarbm_cli import storage
 from thetarbm_cli.backend import Backend, cores
-from thetarbm_cli.experiments.runs.environment import describe_environment
+from thetarbm_cli.environment import describe_environment
 
 # A change pays from here on: less is within what one machine differs from day to day.
 PAYS = 1.1
