@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
 from thetarbm_cli.reporting.figures.context import Drawing, FigureMissing
 from thetarbm_cli.reporting.html.content import Content
 from thetarbm_cli.reporting.html.page import render_page
 from thetarbm_cli.reporting.html.pictures import draw_pictures
+from thetarbm_cli.store import Store
 
 VOID = {"meta", "link", "img", "br", "wbr", "hr", "input"}
 
@@ -118,5 +118,5 @@ def two_figures() -> Iterator[None]:
 
 
 def page_of(content: Content, results: Path) -> str:
-    draw_pictures(content, RunContext(results, RunStore(results)))
+    draw_pictures(content, Store(results))
     return render_page(content)
