@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
 from thetarbm_cli import __version__
 from thetarbm_cli.commands.common import Session, UserPath, images_option, json_option, pass_session
 from thetarbm_cli.errors import EXIT_FAILED
@@ -84,7 +85,7 @@ def prepare_data(
     if not session.print_json(PreparedSets(datasets=found) if dataset == "all" else found[0]):
         for data in found:
             print_text(f"{data.dataset} ({data.source}, seed {data.seed}){', cached' if data.cached else ''}")
-            print_fields(_as_fields(data), indent=2)
+            print_fields(_data_fields(data), indent=2)
 
 
 def _describe(session: Session, prepared: Prepared) -> PreparedData:
@@ -111,7 +112,7 @@ def _describe(session: Session, prepared: Prepared) -> PreparedData:
     )
 
 
-def _as_fields(data: PreparedData) -> list[tuple[str, str]]:
+def _data_fields(data: PreparedData) -> list[tuple[str, str]]:
     """Lay a data set out for people."""
     step = 360 / len(data.orientations)
     shares = "  ".join(f"{index * step:g}° {share:.1%}" for index, share in enumerate(data.orientations))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from thetarbm_cli.imaging.rotation import Rotations
     from thetarbm_cli.models import ThetaRBM
 
-FORMAT = 1
+FORMAT: Final = 1
 EXACT = "permutation"
 ORTHOGONAL = "T orthogonal: max |T T' - I|"
 DETERMINANT = "det T = ±1: max ||det T| - 1|"

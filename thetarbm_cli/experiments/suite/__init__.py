@@ -1,1 +1,0 @@
-"""The suite: what experiments.yaml may say, and its cells."""
