@@ -143,7 +143,7 @@ def decided(holds: bool, words: str, with_what: str) -> Comparison:
 
 
 def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
-    """Give the one-sided p-value of Welch's t-test that the mean of `lower` is more than `by` below that of `higher`."""
+    """Give the one-sided p-value of Welch's t-test that the mean of `lower` is more than `by` below `higher`'s."""
     errors = [(_standard_error(value), len(value.values) - 1) for value in (lower, higher)]
     difference = _mean(lower) + by - _mean(higher)
     noise = math.hypot(*(error for error, _ in errors))
