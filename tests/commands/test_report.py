@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import webbrowser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,8 +53,8 @@ def test_every_number_is_that_of_the_tables(thetarbm: Command, tmp_path: Path) -
     sheet = thetarbm("tables", "--json").json["tables"]
     assert thetarbm("report").code == 0
     page = page_in(tmp_path / "results" / "report.html")
-    for name, rows in sheet.items():
-        cells = [cell for cell in page.one("table", id=f"source0-table{name}").all("td") if cell.children]
+    for table, rows in sheet.items():
+        cells = [cell for cell in page.one("table", id=f"source0-table{table}").all("td") if cell.children]
         assert [cell.attributes.get("data-value") for cell in cells] == [
             None if row["mean"] is None else repr(row["mean"]) for row in rows
         ]
@@ -62,12 +63,12 @@ def test_every_number_is_that_of_the_tables(thetarbm: Command, tmp_path: Path) -
             assert cell.one("button").words.startswith("—" if row["mean"] is None else f"{row['mean']:.{places}f}")
     listed = {}
     for line in page.one("table", id="source0-numbers").one("tbody").all("tr"):
-        measure, *numbers = line.all("td")
-        listed[line.one("th").text, measure.text] = [each.attributes.get("data-value") for each in numbers]
+        name, *numbers = line.all("td")
+        listed[line.one("th").text, name.text] = [each.attributes.get("data-value") for each in numbers]
     for row in (row for rows in sheet.values() for row in rows):
         measure, variant = split_column(row["column"])
         found = listed[row["cell"], MEASURES[measure].with_unit + dict(variants_of(row["model"]))[variant]]
-        mean, deviation, published = (row[name] for name in ("mean", "std", "published"))
+        mean, deviation, published = (row[key] for key in ("mean", "std", "published"))
         difference = None if published is None or mean is None else mean - published
         wanted = [mean, deviation, published, difference, row["seeds"]]
         assert found == [None if number is None else repr(number) for number in wanted]
@@ -75,7 +76,7 @@ def test_every_number_is_that_of_the_tables(thetarbm: Command, tmp_path: Path) -
 
 def test_json_says_where_it_is_and_what_is_missing(thetarbm: Command, tmp_path: Path) -> None:
     suite = write_suite(tmp_path)
-    numbers = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
+    numbers: dict[str, Any] = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
     cells = load_suite(suite).cells("paper")[:2]
     save(tmp_path / "results", *(training_for(cell, seed, **numbers) for cell in cells for seed in (0, 1)))
     out = tmp_path / "elsewhere" / "page.html"

@@ -33,7 +33,7 @@ from thetarbm_cli.suite import load_suite, shipped_path
 
 __all__ = ["two_figures"]
 
-NUMBERS = {"test_error_percent": 15.0, "gamma_train": 0.2, "gamma_test": 0.25}
+NUMBERS: dict[str, Any] = {"test_error_percent": 15.0, "gamma_train": 0.2, "gamma_test": 0.25}
 HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(1)>\"'&amp;</style></pre>"
 SUITE = f"""\
 format: 2
