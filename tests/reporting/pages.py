@@ -117,6 +117,10 @@ def two_figures() -> Iterator[None]:
         yield
 
 
+def store_in(results: Path) -> Store:
+    return Store(results, results, shipped=False)
+
+
 def page_of(content: Content, results: Path) -> str:
-    draw_pictures(content, Store(results))
+    draw_pictures(content, store_in(results))
     return render_page(content)
