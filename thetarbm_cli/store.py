@@ -339,14 +339,15 @@ class Store:
         if self._load(training.run, []) is not None:
             raise StorageError(f"{path} is there already, and is not written over")
         if path.exists():
-            # A record that cannot be read is kept beside.
-            number = next(n for n in itertools.count(1) if not path.with_name(f"damaged-{n}.json").exists())
-            path.rename(path.with_name(f"damaged-{number}.json"))
+            _put_aside(path)
         documents.write(path, training.model_dump(mode="json"))
 
     def add(self, measurement: Measurement) -> None:
         """Append a measurement to its training's."""
-        documents.append_line(self.path(measurement.run, MEASURES), measurement.model_dump(mode="json"))
+        path = self.path(measurement.run, MEASURES)
+        if os.path.lexists(path) and not path.is_file():
+            _put_aside(path)
+        documents.append_line(path, measurement.model_dump(mode="json"))
 
     # Weights and checkpoints
 
@@ -503,6 +504,17 @@ def _from_lines(run: str, lines: Iterable[dict[str, Any]], path: Path) -> Traini
         )
         found.measurements = [each for each in own if each is not None]
     return found
+
+
+def _put_aside(path: Path) -> None:
+    """Keep what cannot be read beside, as ``damaged-1`` and so on."""
+    names = (path.with_name(f"damaged-{number}{path.suffix}") for number in itertools.count(1))
+    target = next(name for name in names if not os.path.lexists(name))
+    logger.warning("%s cannot be used, and is kept as %s", path, target.name)
+    try:
+        path.rename(target)
+    except OSError as error:
+        raise StorageError(f"cannot rename {path}: {error.strerror}") from error
 
 
 def _texts(training: Training) -> set[str]:
