@@ -143,7 +143,7 @@ class Bench(_Model):
 def describe_machine(threads: int) -> dict[str, Any]:
     """Describe the environment as a run's record does, with cores, memory, load and the BLAS threads in use."""
     return {
-        **describe_environment(Backend()).model_dump(),
+        **describe_environment(Backend()),
         "cores": cores(),
         "memory_megabytes": psutil.virtual_memory().total // 2**20,
         "load": round(psutil.getloadavg()[0], 2),

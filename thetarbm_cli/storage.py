@@ -178,6 +178,7 @@ class Held:
 
     def __init__(self, target: Path) -> None:
         self._path = progress_path(target)
+        self._new = self._path.with_name(f"{self._path.name}.new")
         self._said = Progress(platform.node(), os.getpid(), _started(os.getpid()) or "")
         self._due = 0.0
         self._write()
@@ -193,15 +194,15 @@ class Held:
         """Replace the file. It is a courtesy: where it cannot be written, the work goes on."""
         self._due = time.monotonic() + REPORT_SECONDS
         # Only the holder of the lock writes it.
-        temporary = self._path.with_name(f"{self._path.name}.new")
         with suppress(OSError):
-            temporary.write_text(json.dumps(dataclasses.asdict(self._said)))
-            temporary.replace(self._path)
+            self._new.write_text(json.dumps(dataclasses.asdict(self._said)))
+            self._new.replace(self._path)
 
     def end(self) -> None:
-        """Remove the file."""
-        with suppress(OSError):
-            self._path.unlink(missing_ok=True)
+        """Remove the file, and what a full disk has left of a new one."""
+        for path in (self._path, self._new):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def progress_path(target: Path) -> Path:

@@ -6,10 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.experiments.runs import evaluated, small_data, thetarbm, trained
 from tests.faults.scenes import SUITE
-
-__all__ = ["evaluated", "small_data", "start", "thetarbm", "trained"]
 
 
 @pytest.fixture

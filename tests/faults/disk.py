@@ -54,7 +54,7 @@ class FullDisk:
     @contextmanager
     def in_force(self) -> Iterator[FullDisk]:
         """Let it be full while the block lasts."""
-        disk, plain_open, plain_fsync = self, io.open, os.fsync
+        disk, plain_open, plain_fsync, plain_write = self, io.open, os.fsync, os.write
 
         class File(io.FileIO):
             def write(self, data: Any) -> int:
@@ -71,8 +71,16 @@ class FullDisk:
             disk.take()
             plain_fsync(handle)
 
+        def counting_write(handle: int, data: bytes) -> int:
+            if not _is_in(disk.folder, os.readlink(f"/proc/self/fd/{handle}")):
+                return plain_write(handle, data)
+            disk.calls += 1
+            # The last block takes what fits.
+            return plain_write(handle, data[: len(data) // 2] if disk.was_full else data)
+
         with pytest.MonkeyPatch.context() as patched, _audited_by(self):
             patched.setattr(io, "open", counting_open)
+            patched.setattr(os, "write", counting_write)
             patched.setattr(os, "fsync", counting_fsync)
             yield self
 

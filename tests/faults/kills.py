@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 
-from tests.experiments.runs import make_small_data
 from tests.faults.scenes import SCENES, SUITE, Scene, Stage
+from tests.runs import make_small_data
 from thetarbm_cli.data.prepare import prepare
 
 PATIENCE_SECONDS = 900

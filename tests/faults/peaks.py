@@ -22,15 +22,13 @@ import psutil
 CHECKOUT = Path(__file__).resolve().parents[2]
 LIMIT_BYTES = 3_000_000_000
 SUITE = """\
-format: 1
+format: 2
 title: large
 profiles:
-  paper:
-    seeds: 1
-    parameters: {epochs: 1}
+  paper: {seeds: 1, set: {epochs: 1}}
 experiments:
   - {name: tirbm, label: TI-RBM, model: tirbm, tables: ["1"]}
-  - {name: theta-full, label: θ-RBM, model: theta, parameters: {tensor: full}, tables: ["1"]}
+  - {name: theta-full, label: θ-RBM, model: theta, set: {tensor: full}, tables: ["1"]}
 """
 # In this order: some need what others have made. RUN stands for the run of the last θ-RBM that was trained.
 COMMANDS = (

@@ -14,21 +14,19 @@ from typing import Any
 
 import psutil
 
-from tests.experiments.runs import record_of
-from tests.experiments.suites import lasting
+from tests.runs import lasting, store_of
 
 HOOKS = Path(__file__).with_name("hooks")
 # The package of this checkout, wherever another one may be installed.
 CHECKOUT = Path(__file__).parents[2]
 
 SUITE = """\
-format: 1
+format: 2
 title: small
 profiles:
   tiny:
     seeds: 1
-    data: {train: 300, valid: 100, test: 300}
-    parameters: {hidden: 10, epochs: 3}
+    set: {hidden: 10, epochs: 3, data.train: 300, data.test: 300}
 experiments:
   - {name: rbm, label: RBM, model: rbm, grid: {sparsity: [0.3, 0.1]}, tables: ["1", "2"]}
   - {name: theta, label: θ-RBM, model: theta, grid: {sparsity: [0.3, 0.1]}, measures: [error], tables: ["1"]}
@@ -131,12 +129,12 @@ class Stage:
         return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob(".*.part"))
 
     def contents(self) -> dict[str, Any]:
-        """What lasts of every file: all bytes, or of a record all that equal runs have in common."""
+        """What lasts of every file: all bytes, or of records all that equal runs have in common."""
         found: dict[str, Any] = {}
         for path in sorted(self.folder.rglob("*")):
-            name = str(path.relative_to(self.folder))
-            if path.name == "run.json":
-                found[name] = lasting(record_of(path.parents[2], path.parent.name))
-            elif path.is_file() and path.suffix != ".lock":
-                found[name] = path.read_bytes()
+            if path.is_file() and path.suffix != ".lock" and path.name not in ("run.json", "measures.jsonl"):
+                found[str(path.relative_to(self.folder))] = path.read_bytes()
+        for training in store_of(self.folder / "data", self.folder / "results").trainings():
+            # A line that a kill has torn stays, and its measurement is made again.
+            found[training.run] = lasting(training)
         return found

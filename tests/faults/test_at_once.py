@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import call, finish
 from tests.faults.scenes import TINY, Stage
-from thetarbm_cli.experiments.execution import theory
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.schema import Theory
+from tests.runs import call, finish
+from thetarbm_cli.store import Store
 
 RUN = ("run", *TINY)
 
@@ -35,21 +33,10 @@ def test_three_processes_do_each_run_of_a_suite_once_though_a_fourth_was_killed_
     assert [finish(process).code for process in processes] == [0] * 3
     assert together.contents() == alone.contents()
     assert together.temporary_files() == []
-    runs = RunStore(alone.folder / "results").identifiers()
+    runs = Store(alone.folder / "results", shipped=False).identifiers()
     assert len(runs) == 2
-    # Weights are written once, and the record three times: trained, for which cells, measured.
+    # Weights and records are written once.
     written = collections.Counter(line for line in together.changes()[before:] if line.startswith("os.rename "))
     for run in runs:
         assert written[f"os.rename results/runs/{run}/weights.npz"] == 1
-        assert written[f"os.rename results/runs/{run}/run.json"] == 3
-
-
-def test_who_waited_for_the_checks_of_another_does_not_repeat_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = Theory(rotations=4, size=12)
-    reasons = iter(["never run", ""])
-    monkeypatch.setattr(theory, "why_due", lambda results, theory: next(reasons))
-    monkeypatch.setattr("thetarbm_cli.measures.theory.verify", lambda *_, **__: pytest.fail("they are made twice"))
-    row = theory.do_theory(tmp_path, wanted, lambda reason: None)
-    assert row.state == "done"
+        assert written[f"os.rename results/runs/{run}/run.json"] == 1

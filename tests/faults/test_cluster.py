@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import call, finish
 from tests.faults.scenes import CHECKOUT, SUITE, TINY, Stage
-from thetarbm_cli.experiments.execution import dask as dask_module
-from thetarbm_cli.experiments.runs.store import RunStore
+from tests.runs import call, finish
+from thetarbm_cli import schedule
+from thetarbm_cli.store import Store
 
 RUN = ("run", *TINY)
 # Imported by each Python that is started with its folder on the path: thetarbm is not there, or is an older one.
@@ -36,11 +36,11 @@ def test_a_scheduler_that_does_not_answer_is_told_and_the_suite_is_made_without_
     start: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(start)
-    monkeypatch.setattr(dask_module, "PATIENCE_SECONDS", 1)
+    monkeypatch.setattr(schedule, "PATIENCE_SECONDS", 1)
     nobody = ("--executor", "dask", "--scheduler", "tcp://127.0.0.1:9")
     outcome = call(start / "data", start / "results", *RUN, *nobody)
     outcome.assert_refused("tcp://127.0.0.1:9", code=1)
-    assert RunStore(start / "results").identifiers() == []
+    assert Store(start / "results", shipped=False).identifiers() == []
     assert call(start / "data", start / "results", *RUN).code == 0
 
 
@@ -106,7 +106,7 @@ def test_a_killed_scheduler_is_told_in_a_sentence_and_nothing_is_lost(
         parts.processes[0].kill()
         outcome = finish(client)
     outcome.assert_refused("scheduler", code=1)
-    made = RunStore(stage.folder / "results").identifiers()
+    made = Store(stage.folder / "results", shipped=False).identifiers()
     assert made
     for folder in (stage.folder, alone.folder):
         monkeypatch.chdir(folder)
@@ -128,4 +128,4 @@ def test_who_has_not_this_package_is_named(who: str, first: str, found: str, sta
         parts.worker(address, first if who == "worker" else "")
         outcome = finish(stage.spawn((*RUN, "--executor", "dask", "--scheduler", address), network=True))
     outcome.assert_refused(f"the {who}", found, "install the same on both", code=1)
-    assert RunStore(stage.folder / "results").identifiers() == []
+    assert Store(stage.folder / "results", shipped=False).identifiers() == []

@@ -9,27 +9,25 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.runs import Outcome, call, files_in
-from tests.experiments.suites import write_suite
 from tests.faults.disk import FullDisk, ReadOnly
 from tests.faults.scenes import Stage
-from thetarbm_cli import documents
+from tests.runs import Outcome, call, files_in
+from tests.suites import write_suite
+from thetarbm_cli import documents, pipeline
 from thetarbm_cli.arrays import read_arrays
-from thetarbm_cli.experiments.runs import checkpoints
-from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.store import Store
 
 SUITE = """\
-format: 1
+format: 2
 title: small
 profiles:
   tiny:
-    data: {train: 30, valid: 10, test: 30}
-    parameters: {hidden: 3, epochs: 1}
+    set: {hidden: 3, epochs: 1, data.train: 30, data.test: 30}
 experiments:
   - {name: rbm, label: RBM, model: rbm, measures: [error], tables: ["1"]}
 """
 RUN = ("run", "--profile", "tiny", "--suite", "suite.yaml")
-SMALL = ("--epochs", "1", "--hidden", "3", "--set", "data.train=30", "--set", "data.valid=10", "--set", "data.test=30")
+SMALL = ("--epochs", "1", "--hidden", "3", "--set", "data.train=30")
 TRAIN = ("train", "--model", "rbm", "--profile", "tiny", *SMALL)
 TABLES = ("tables", "--profile", "tiny", "--suite", "suite.yaml", "--table", "1")
 # Each command, and what was called before it.
@@ -46,7 +44,7 @@ NO_ROOM = "No space left on device"
 @pytest.fixture(autouse=True)
 def smallest_suite(monkeypatch: pytest.MonkeyPatch, start: Path) -> None:
     """One run, with a checkpoint after every epoch."""
-    monkeypatch.setattr(checkpoints, "SHARE", 1e9)
+    monkeypatch.setattr(pipeline, "CHECKPOINT_SHARE", 1e9)
     write_suite(start, SUITE)
 
 
@@ -82,6 +80,11 @@ def assert_whole(stage: Stage, before: Path, after: Path) -> None:
         path = stage.folder / name
         if path.suffix == ".json":
             assert documents.read(path)
+        elif path.suffix == ".jsonl":
+            # What did not fit is at the end, and is known as torn.
+            lines, problems = documents.read_lines(path)
+            assert len(lines) + len(problems) == len(content.splitlines())
+            assert all(problem == f"line {len(lines) + 1} is torn" for problem in problems)
         else:
             assert read_arrays(path)
 
@@ -153,7 +156,7 @@ def test_what_is_done_is_shown_from_a_folder_that_cannot_be_written_to(
     start: Path, act: Callable[..., Outcome]
 ) -> None:
     assert act(start, *RUN).code == 0
-    (run,) = RunStore(start / "results").identifiers()
+    (run,) = Store(start / "results", shipped=False).identifiers()
     for command in (("evaluate", run), TABLES):
         assert act(start, *command).code == 0
     elsewhere = start.parent / "elsewhere"
@@ -169,13 +172,13 @@ def test_what_is_done_is_shown_from_a_folder_that_cannot_be_written_to(
             ("evaluate", run, "--json"),
             ("evaluate", "--all"),
             ("features", run, "--out", str(elsewhere / "features.npz")),
-            ("figures", "orientations", *suite, "--out", str(elsewhere)),
+            ("figures", "making", *suite, "--out", str(elsewhere)),
             ("report", *suite, "--out", str(elsewhere / "report.html")),
             ("info",),
         ):
             outcome = act(start, *command)
             assert outcome.code == 0, (command, outcome.err)
-    assert {"features.npz", "orientations-tiny.png", "report.html"} <= {path.name for path in elsewhere.iterdir()}
+    assert {"features.npz", "making-tiny.png", "report.html"} <= {path.name for path in elsewhere.iterdir()}
 
 
 def test_the_folder_for_temporary_files_is_not_needed(

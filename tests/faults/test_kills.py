@@ -1,6 +1,6 @@
 """One kill of each command; ``make test-kills`` has fifty.
 
-Training alone is killed in ``tests/experiments/test_interruption.py``.
+Training alone is killed in ``tests/test_pipeline.py``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import call
 from tests.faults.kills import Whole, kill_and_call_again
 from tests.faults.scenes import RUN, SCENES, Scene, Stage
+from tests.runs import call
 
 # As the fifty, but for the data, which takes longer to make than all else.
 OWN = Scene("prepare-data", ("prepare-data", "--source", "own.npz"))

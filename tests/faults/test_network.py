@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.runs import finish, run_of
 from tests.faults.scenes import SUITE, Stage
+from tests.runs import finish, run_of
 
 # All in one process, since most of the time goes into starting it.
 SCRIPT = """
@@ -39,7 +39,7 @@ def test_no_command_calls_a_network(stage: Stage, evaluated: Path) -> None:
         f"features {run} --out features.npz",
         f"show {run}",
         "tables --profile tiny",
-        "figures --profile tiny learning-curves filters-theta",
+        "figures --profile tiny making filters-theta",
         # Of a suite without runs: it has no figures but those above.
         "report --profile tiny --suite suite.yaml",
         "verify --rotations 4 --size 12",

@@ -300,7 +300,7 @@ def evaluate(
 
     RUN is an id, the beginning of one, or the path of its folder or a file in it. Settings of measuring are given by
     --set, as svm.C=1 or features=states; each gives further numbers beside those that are there. With --all, runs that
-    have numbers are printed from their records, and others are measured; one that cannot be is passed over with a
+    have all numbers are printed from their records, and others are measured; one that cannot be is passed over with a
     warning, and the exit code is 1.
     """
     from thetarbm_cli.specs import OFFSET, OWN_IMAGES, parse_assignments
@@ -325,7 +325,7 @@ def evaluate(
 
         for number, training in enumerate(chosen):
             try:
-                if as_recorded and training.measurements:
+                if as_recorded and training.measurements and not _was_cut_off(store, training, words):
                     found, cached, numbers = training, True, main_numbers(training)
                     wanted: list[MeasureSpec] = []
                 else:
@@ -355,6 +355,13 @@ def evaluate(
             is_doubled = sum(source == run.source for source, _ in files) > 1
             _show(run, f" (sha256 {run.train_sha256[:12]}…)" if is_doubled else "")
     return 0 if len(output.runs) == len(chosen) + damaged else EXIT_FAILED
+
+
+def _was_cut_off(store: Store, training: Training, words: list[str]) -> bool:
+    """Whether a run has some numbers of those that are asked for, at whatever settings, and the others can be made."""
+    asked = {(each.measure, each.part == "train", each.aligned) for each in _wanted(training, words, None, {})}
+    found = {(each.spec.measure, each.spec.part == "train", each.spec.aligned) for each in training.measurements}
+    return not asked <= found and store.load_weights(training.run) is not None
 
 
 def _trained_runs(store: Store) -> tuple[list[Training], int]:
