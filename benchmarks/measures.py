@@ -96,11 +96,16 @@ def _score(model: RBM, images: Images, *, known: bool = True) -> Job:
     folder = TemporaryDirectory()  # it goes with the job
 
     def score() -> object:
-        store, turned = Store(Path(folder.name), Path(folder.name)), None
-        if known:
-            turned = find_orientations(store, model, images, chunk=DEFAULT_CHUNK, copies=_COPIES, offset=_OFFSET)
-        size = int(np.sqrt(images.shape[1]))
-        return gamma_score(model.transform, images, size=size, rotations=_COPIES, offset=_OFFSET, orientations=turned)
+        kept: dict[str, Any] = {"chunk": DEFAULT_CHUNK, "copies": _COPIES, "offset": _OFFSET}
+        found = find_orientations(Store(Path(folder.name), Path(folder.name)), model, images, **kept) if known else None
+        return gamma_score(
+            model.transform,
+            images,
+            size=int(np.sqrt(images.shape[1])),
+            rotations=_COPIES,
+            offset=_OFFSET,
+            orientations=None if found is None else lambda batch, first, n: found[n, first : first + len(batch)],
+        )
 
     return score
 

@@ -113,7 +113,7 @@ class Verdict(BaseModel):
     comparisons: int
     evidence: list[Comparison]
     missing: str = Field(description="What it needs; empty if all is there.")
-    compared: set[tuple[str, str]] = Field(exclude=True)
+    compared: set[tuple[str, str]] = Field(default=set(), exclude=True)
 
     @property
     def held(self) -> str:
