@@ -98,10 +98,11 @@ def _score(model: RBM, images: Images, *, known: bool = True) -> Job:
     def score() -> object:
         kept: dict[str, Any] = {"chunk": DEFAULT_CHUNK, "copies": _COPIES, "offset": _OFFSET}
         found = find_orientations(Store(Path(folder.name), Path(folder.name)), model, images, **kept) if known else None
+        size = int(np.sqrt(images.shape[1]))
         return gamma_score(
             model.transform,
             images,
-            size=int(np.sqrt(images.shape[1])),
+            size=size,
             rotations=_COPIES,
             offset=_OFFSET,
             orientations=None if found is None else lambda batch, first, n: found[n, first : first + len(batch)],

@@ -11,21 +11,12 @@ from benchmarks.report import Ratio
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.parameters import parameters_of
 from thetarbm_cli.schedule import Job, plan
-<<<<<<< HEAD
-from thetarbm_cli.specs import TrainSpec
-=======
->>>>>>> w-cli
 from thetarbm_cli.store import Store
 from thetarbm_cli.suite import Cell, Suite
 
 TABLES = {"1", "2", "3", "mnist"}
 CORES = 2
-<<<<<<< HEAD
-TRAIN, TEST = 10_000, 50_000
-GOAL_MINUTES = 17.0
-=======
 GOAL_MINUTES = 14.5
->>>>>>> w-cli
 
 
 @dataclass(frozen=True)
@@ -81,15 +72,6 @@ def _cells(suite: Suite) -> list[Cell]:
 
 
 def _times(store: Store, jobs: Sequence[Job]) -> list[float | None]:
-<<<<<<< HEAD
-    """Read the seconds of each job, None where it is not done."""
-    found = {each.run: each for each in store.trainings({job.run for job in jobs if job.run and job.state == "done"})}
-    times: list[float | None] = []
-    for job in jobs:
-        training = found.get(job.run or "")
-        measured = [training.by_key[spec.key].seconds or 0.0 for spec in job.wanted] if training else []
-        times.append(training.seconds + sum(measured) if training else None)
-=======
     """Read the seconds of each job, None where a training or the time of a measurement is not recorded."""
     found = {each.run: each for each in store.trainings({str(job.run) for job in jobs if job.state == "done"})}
     times: list[float | None] = []
@@ -99,7 +81,6 @@ def _times(store: Store, jobs: Sequence[Job]) -> list[float | None]:
         seconds = [each.seconds if each else None for each in measured]
         known = training is not None and None not in seconds
         times.append(training.seconds + sum(each or 0.0 for each in seconds) if training and known else None)
->>>>>>> w-cli
     return times
 
 
@@ -133,24 +114,12 @@ def products_ratio(minutes: float, suite: Suite, seconds_per_product: float) -> 
         Of one image with the weights of 500 units, as in an RBM's epoch.
     """
     runs = {cell.train_spec().key: cell for cell in _cells(suite)}
-<<<<<<< HEAD
-    products = sum(_products(cell.train_spec(), "gamma" in cell.measures) for cell in runs.values())
-=======
     products = sum(map(_products, runs.values()))
->>>>>>> w-cli
     alone = products * seconds_per_product / CORES / 60
     name = "one-seed reproduction / its products"
     return Ratio.of(name, minutes / alone, 1.25, at_most=True, note=f"{minutes:.1f} min / {alone:.1f} min")
 
 
-<<<<<<< HEAD
-def _products(spec: TrainSpec, with_gamma: bool) -> float:
-    """Count the products of a run: five an image and epoch, one for features, ten for γ, and the SVM's kernels."""
-    train, test, pixels, parameters = TRAIN, TEST, 784, spec.parameters
-    rotations = parameters.get("rotations", 1) if spec.model == "tirbm" else 1
-    variants = 1 + parameters_of(spec.model).aligns_optionally
-    measured = (train + test) * (1 + 10 * with_gamma) if "epochs" in parameters else 0
-=======
 def _products(cell: Cell) -> float:
     """Count the products of a run: five an image and epoch, one for features, ten for γ, and the SVM's kernels."""
     train, test, pixels = 10_000, 50_000, 784
@@ -158,7 +127,6 @@ def _products(cell: Cell) -> float:
     rotations = parameters.get("rotations", 1) if cell.model == "tirbm" else 1
     variants = 1 + parameters_of(cell.model).aligns_optionally
     measured = (train + test) * (1 + 10 * ("gamma" in cell.measures)) if "epochs" in parameters else 0
->>>>>>> w-cli
     # Kernels are in float64, which takes twice as long.
     kernels = 2 * (train + test) * train / pixels
     return float(rotations * (5 * parameters.get("epochs", 0) * train + variants * measured) + variants * kernels)
