@@ -16,7 +16,7 @@ from rich import filesize
 
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name, split_column
+from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name, measure_of, split_column
 from thetarbm_cli.results import described, main_numbers, numbers_of
 from thetarbm_cli.specs import ALGORITHM, OWN_IMAGES, MeasureSpec, TrainSpec
 from thetarbm_cli.store import Store, Training
@@ -342,7 +342,7 @@ def _number(
     suite: Suite, training: Training, measure: str, variant: str, value: float, spec: MeasureSpec, cells: list[Cell]
 ) -> ShownNumber:
     """Compare a measured number with the paper's, each with the digits that it has in the tables."""
-    digits = MEASURES[measure].digits
+    digits = measure_of(measure).digits
     asking = [cell for cell in cells if spec.key in {each.key for each in cell.measure_specs}]
     # Of a user's own images the paper says nothing.
     papers = asking if spec.dataset != OWN_IMAGES else []
@@ -458,7 +458,7 @@ def _metrics(run: ShownRun) -> list[str]:
         measure, variant = split_column(number.column)
         if measure.startswith(("gamma_ratio", "gamma_bounded")) or (measure.startswith("dead") and not number.value):
             continue
-        kind = MEASURES[measure]
+        kind = measure_of(measure)
         given = [f"{name}={value}" for name, value in number.settings.items()]
         where = [*(["not aligned"] if variant == NOT_ALIGNED else []), *given]
         unit = " %" if kind.unit == "%" else ""
