@@ -28,7 +28,7 @@ test-memory: .venv/dev.stamp
 
 # With the lowest versions that pyproject.toml allows: the tests that call the libraries. Not once more: those of claims, faults,
 # damaged files, docs and the stand-in, which say nothing of versions.
-LOWEST := $(addprefix tests/,data imaging models measures experiments reporting commands benchmarks) $(wildcard tests/test_*.py)
+LOWEST := $(addprefix tests/,data imaging models measures reporting commands benchmarks) $(wildcard tests/test_*.py)
 test-lowest: .venv-lowest/stamp
 	.venv-lowest/bin/python -m pytest $(PARALLEL) $(LOWEST)
 

@@ -29,8 +29,8 @@ from benchmarks.scaling import measure_payoffs, measure_scaling
 from benchmarks.timing import seconds_of
 from thetarbm_cli.data.prepare import prepare
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.store import RunContext, RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.store import Store
+from thetarbm_cli.suite import load_suite
 
 Result = TypeVar("Result", Ratio, Part, Scaling, Payoff)
 
@@ -154,7 +154,7 @@ def _reproduction(data_dir: Path, results: Path, run_log: Path | None) -> tuple[
     """Find the time of the whole reproduction, or why it is left out."""
     if run_log is not None:
         return [logged_time(run_log)], []
-    recorded = recorded_times(RunContext(data_dir, RunStore(results), "numpy"), load_suite(None))
+    recorded = recorded_times(Store(results, data_dir), load_suite(None))
     ratio = recorded.ratio()
     if ratio is not None:
         return [ratio], []

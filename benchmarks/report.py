@@ -16,7 +16,7 @@ from tabulate import tabulate
 from benchmarks.timing import Comparison
 from thetarbm_cli import storage
 from thetarbm_cli.backend import Backend, cores
-from thetarbm_cli.experiments.runs.environment import describe_environment
+from thetarbm_cli.environment import describe_environment
 
 # A change pays from here on: less is within what one machine differs from day to day.
 PAYS = 1.1
@@ -143,7 +143,7 @@ class Bench(_Model):
 def describe_machine(threads: int) -> dict[str, Any]:
     """Describe the environment as a run's record does, with cores, memory, load and the BLAS threads in use."""
     return {
-        **describe_environment(Backend()).model_dump(),
+        **describe_environment(Backend()),
         "cores": cores(),
         "memory_megabytes": psutil.virtual_memory().total // 2**20,
         "load": round(psutil.getloadavg()[0], 2),

@@ -9,16 +9,14 @@ from pathlib import Path
 
 from benchmarks.report import Ratio
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.execution.job import USUAL_TEST, USUAL_TRAIN
-from thetarbm_cli.experiments.execution.plan import PlannedRun, make_plan
-from thetarbm_cli.experiments.runs.settings import RunSettings
-from thetarbm_cli.experiments.runs.store import RunContext
-from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.parameters import parameters_of
+from thetarbm_cli.schedule import Job, plan
+from thetarbm_cli.store import Store
+from thetarbm_cli.suite import Cell, Suite
 
 TABLES = {"1", "2", "3", "mnist"}
 CORES = 2
-GOAL_MINUTES = 17.0
+GOAL_MINUTES = 14.5
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class RecordedTimes:
         return _ratio(min(self.seconds.values()) / CORES, note)
 
 
-def recorded_times(context: RunContext, suite: Suite) -> RecordedTimes:
+def recorded_times(store: Store, suite: Suite) -> RecordedTimes:
     """Sum up the records behind Tables 1–3 and "Training on mnist", seed by seed.
 
     What is run for one seed alone, as the controls are, counts for every seed.
@@ -57,14 +55,14 @@ def recorded_times(context: RunContext, suite: Suite) -> RecordedTimes:
     cells = _cells(suite)
     alone = [cell for cell in cells if cell.most_seeds == 1]
     several = [cell for cell in cells if cell.most_seeds != 1]
-    common = _times(context, make_plan(context, alone, seeds=1))
-    plan = make_plan(context, several, seeds=max(cell.seeds for cell in several))
+    common = _times(store, plan(store, alone, seeds=1))
+    jobs = plan(store, several, seeds=max(cell.seeds for cell in several))
     seconds = {}
-    for seed in sorted({run.seed for run in plan}):
-        times = common + _times(context, [run for run in plan if run.seed == seed])
+    for seed in sorted({job.spec.seed for job in jobs}):
+        times = common + _times(store, [job for job in jobs if job.spec.seed == seed])
         if None not in times:
             seconds[seed] = sum(time for time in times if time is not None)
-    first = common + _times(context, [run for run in plan if run.seed == 0])
+    first = common + _times(store, [job for job in jobs if job.spec.seed == 0])
     return RecordedTimes(seconds, sum(time is not None for time in first), len(first))
 
 
@@ -73,10 +71,17 @@ def _cells(suite: Suite) -> list[Cell]:
     return [cell for cell in suite.cells("paper") if TABLES & set(cell.tables) and not cell.on_request]
 
 
-def _times(context: RunContext, plan: Sequence[PlannedRun]) -> list[float | None]:
-    """Read the seconds of each run, None where there is no record."""
-    done = (context.store.load(run.run) if run.run is not None and run.state == "done" else None for run in plan)
-    return [None if record is None else sum(record.timings.values()) for record in done]
+def _times(store: Store, jobs: Sequence[Job]) -> list[float | None]:
+    """Read the seconds of each job, None where a training or the time of a measurement is not recorded."""
+    found = {each.run: each for each in store.trainings({str(job.run) for job in jobs if job.state == "done"})}
+    times: list[float | None] = []
+    for job in jobs:
+        training = found.get(str(job.run))
+        measured = [training.by_key.get(spec.key) for spec in job.wanted] if training else [None]
+        seconds = [each.seconds if each else None for each in measured]
+        known = training is not None and None not in seconds
+        times.append(training.seconds + sum(each or 0.0 for each in seconds) if training and known else None)
+    return times
 
 
 def logged_time(path: Path) -> Ratio:
@@ -108,20 +113,20 @@ def products_ratio(minutes: float, suite: Suite, seconds_per_product: float) -> 
     seconds_per_product : float
         Of one image with the weights of 500 units, as in an RBM's epoch.
     """
-    runs = {cell.settings().model_dump_json(): cell for cell in _cells(suite)}
-    products = sum(_products(cell.settings(), "gamma" in cell.measures) for cell in runs.values())
+    runs = {cell.train_spec().key: cell for cell in _cells(suite)}
+    products = sum(map(_products, runs.values()))
     alone = products * seconds_per_product / CORES / 60
     name = "one-seed reproduction / its products"
     return Ratio.of(name, minutes / alone, 1.25, at_most=True, note=f"{minutes:.1f} min / {alone:.1f} min")
 
 
-def _products(settings: RunSettings, with_gamma: bool) -> float:
+def _products(cell: Cell) -> float:
     """Count the products of a run: five an image and epoch, one for features, ten for γ, and the SVM's kernels."""
-    train, test, pixels = USUAL_TRAIN, USUAL_TEST, 784
-    parameters = settings.complete_parameters
-    rotations = parameters.get("rotations", 1) if settings.model == "tirbm" else 1
-    variants = 1 + parameters_of(settings.model).aligns_optionally
-    measured = (train + test) * (1 + 10 * with_gamma) if "epochs" in parameters else 0
+    train, test, pixels = 10_000, 50_000, 784
+    parameters = cell.train_spec().parameters
+    rotations = parameters.get("rotations", 1) if cell.model == "tirbm" else 1
+    variants = 1 + parameters_of(cell.model).aligns_optionally
+    measured = (train + test) * (1 + 10 * ("gamma" in cell.measures)) if "epochs" in parameters else 0
     # Kernels are in float64, which takes twice as long.
     kernels = 2 * (train + test) * train / pixels
     return float(rotations * (5 * parameters.get("epochs", 0) * train + variants * measured) + variants * kernels)

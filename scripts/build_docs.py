@@ -16,19 +16,12 @@ from cli_reference import reference
 from evidence import Evidence
 
 from thetarbm_cli import storage
-from thetarbm_cli.experiments.execution.theory import load_theory
-from thetarbm_cli.experiments.multiverse import Readings
-from thetarbm_cli.experiments.runs.record import RunRecord
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite.schema import Suite
-from thetarbm_cli.experiments.suite_file import shipped_path
-from thetarbm_cli.outputs import Multiverse
-from thetarbm_cli.reporting.frame import collect
+from thetarbm_cli.measures.theory import load_theory
 from thetarbm_cli.reporting.multiverse import (
     ON_PAPERS_DATA,
-    Analysis,
+    Multiverse,
     TextTable,
+    analyse,
     claim_shares,
     find_universes,
     share_text,
@@ -36,8 +29,12 @@ from thetarbm_cli.reporting.multiverse import (
 from thetarbm_cli.reporting.multiverse import summary as about_universes
 from thetarbm_cli.reporting.multiverse import tables as universe_tables
 from thetarbm_cli.reporting.render import outdated, to_markdown, verdicts_table
-from thetarbm_cli.reporting.tables import assemble
+from thetarbm_cli.reporting.tables import make_sections
+from thetarbm_cli.results import collect
+from thetarbm_cli.store import Store, Training
+from thetarbm_cli.suite import Suite, load_suite, shipped_path
 from thetarbm_cli.ui import to_markdown as to_grid
+from thetarbm_cli.universes import Readings
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
@@ -75,24 +72,24 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
     """What stands in a block by its kind and name, from the suite and the records."""
     suite = load_suite(shipped_path(), check_settings=False)
     assumptions = {assumption.name: assumption for assumption in suite.assumptions}
-    records, theory = RunStore(results).load_all(), load_theory(results)
-    kinds = list(suite.table_kinds.values())
-    report = assemble("paper", suite.cells("paper", in_tables=True), records, theory, kinds)
-    evidence = Evidence(collect(suite.cells("paper"), records), theory)
-    over_universes = functools.cache(lambda of: universes_of(results, suite, of, records))
+    trainings, theory = Store(results).trainings(), load_theory(results)
+    sections = make_sections(suite, "paper", trainings, theory)
+    papers = [each for each in collect(suite, "paper", trainings, in_tables=False) if each.source.is_papers]
+    evidence = Evidence(suite, papers, theory)
+    over_universes = functools.cache(lambda of: universes_of(results, suite, of, trainings))
 
     def block(kind: str, name: str) -> str:
         if kind == "table":
             # Of several sources of the same data set, the first with a number counts.
-            tables = [each for part in reversed(report.parts) for each in part.tables]
+            tables = [each for section in reversed(sections) for each in section.tables]
             built = {each.name: each for each in sorted(tables, key=lambda each: not each.is_empty)}
             if name not in built:
                 return f"No records yet: `thetarbm run {name}` makes them."
             return to_markdown(built[name]).replace("## ", "### ", 1).rstrip("\n")
         if kind == "verdicts":
-            designs = [find_universes(suite, results, of) for of in ON_PAPERS_DATA]
+            designs = [find_universes(suite, results, trainings, of) for of in ON_PAPERS_DATA]
             shares = {claim: share_text(each) for claim, each in claim_shares(designs).items()}
-            return verdicts_table(report.parts[0].verdicts, shares)
+            return verdicts_table(sections[0].verdicts, shares)
         if kind == "multiverse":
             output, tables = over_universes(name.partition("-")[0])
             wanted = name.partition("-")[2]
@@ -111,10 +108,10 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
     return block
 
 
-def universes_of(results: Path, suite: Suite, of: str, records: list[RunRecord]) -> tuple[Multiverse, list[TextTable]]:
-    """What the recorded universes of a design say, and its tables."""
+def universes_of(results: Path, suite: Suite, of: str, trainings: list[Training]) -> tuple[Multiverse, list[TextTable]]:
+    """Give what the recorded universes of a design say, and its tables."""
     readings = Readings(suite, of)
-    output = (find_universes(suite, results, of) or Analysis(readings, [])).output(suite.cells("paper"), records)
+    output = (find_universes(suite, results, trainings, of) or analyse(readings, [], [])).output()
     return output, universe_tables(readings, output)
 
 

@@ -1,33 +1,63 @@
 """Write the JSON Schemas: of ``experiments.yaml``, and of what each command, and the benchmarks, print with ``--json``.
 
-``make schema`` runs it. Each schema comes from the models that the package has anyway.
+``make schema`` runs it. Each schema comes from the types that the package has anyway.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
-from benchmarks.report import Bench
 from thetarbm_cli import storage
-from thetarbm_cli.experiments.suite.schema import Suite
-from thetarbm_cli.outputs import OUTPUTS
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
+# What each command prints, as module:Type; several where it depends on the call.
+TYPES = {
+    "experiments": ("thetarbm_cli.suite:Suite",),
+    "bench": ("benchmarks.report:Bench",),
+    "prepare-data": ("thetarbm_cli.data.prepared:PreparedData", "thetarbm_cli.data.prepared:PreparedSets"),
+    "train": ("thetarbm_cli.commands.runs:Trained",),
+    "evaluate": ("thetarbm_cli.commands.runs:Evaluation",),
+    "perturb": ("thetarbm_cli.commands.runs:Perturbed",),
+    "run": ("thetarbm_cli.commands.suite:SuiteRuns",),
+    "status": ("thetarbm_cli.commands.suite:SuiteStatus",),
+    "tables": ("thetarbm_cli.reporting.tables:Tables",),
+    "multiverse": ("thetarbm_cli.reporting.multiverse:Multiverse",),
+    "report": ("thetarbm_cli.commands.report:WrittenPage",),
+    "figures": ("thetarbm_cli.commands.figures:Figures",),
+    "list": ("thetarbm_cli.reporting.runs:ListedRuns",),
+    "show": ("thetarbm_cli.reporting.runs:ShownRun", "thetarbm_cli.reporting.runs:ComparedRuns"),
+    "pack": ("thetarbm_cli.commands.records:Packed",),
+    "clean": ("thetarbm_cli.commands.records:Cleaned",),
+    "verify": ("thetarbm_cli.measures.theory:Verified",),
+    "info": ("thetarbm_cli.environment:Info",),
+}
 
 
-def schema_text(model: type[BaseModel] = Suite) -> str:
-    """The schema of a model as it stands in its file."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+def schema_text(*targets: str) -> str:
+    """Write the schema of a type, or of one of several, as it stands in its file."""
+    kinds = []
+    for target in targets:
+        module, _, name = target.partition(":")
+        kinds.append(getattr(importlib.import_module(module), name))
+    union: Any = kinds[0]
+    for kind in kinds[1:]:
+        union = union | kind
+    # What is None by default is left out of the output.
+    schema = TypeAdapter(union).json_schema(mode="validation")
+    return (
+        json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=2, ensure_ascii=False)
+        + "\n"
+    )
 
 
 def schemas() -> dict[Path, str]:
-    """Content of every schema by its path."""
-    models: dict[str, type[BaseModel]] = {"experiments": Suite, "bench": Bench, **OUTPUTS}
-    return {FOLDER / f"{name}.schema.json": schema_text(model) for name, model in models.items()}
+    """Give the content of every schema by its path."""
+    return {FOLDER / f"{name}.schema.json": schema_text(*targets) for name, targets in TYPES.items()}
 
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MNIST = "thetarbm_cli/data/shipped/mnist.idx.xz"
-SUITE = "thetarbm_cli/experiments/experiments.yaml"
-PACKED = "thetarbm_cli/experiments/packed/"
+SUITE = "thetarbm_cli/experiments.yaml"
+PACKED = "thetarbm_cli/packed/"
 SPLITS = {"train": 10_000, "valid": 2_000, "test": 50_000}
 # What would lead the installed program back to the checkout, or to data that is there already.
 FOREIGN = ("THETARBM_", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
@@ -65,7 +65,7 @@ def check(room: Path) -> None:
     wheels, environment, elsewhere = room / "wheels", room / "environment", room / "elsewhere"
     elsewhere.mkdir()
     venv.create(environment, with_pip=True)
-    binaries = environment / ("Scripts" if os.name == "nt" else "bin")
+    binaries = environment / "bin"
     python, thetarbm = binaries / "python", binaries / "thetarbm"
     run(python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", wheels, CHECKOUT, folder=room)
     (wheel,) = wheels.iterdir()

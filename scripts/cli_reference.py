@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args, get_origin
 import click
 
 from thetarbm_cli.cli import COMMANDS, COMPLETION_VARIABLE, root
-from thetarbm_cli.experiments.runs.settings import DataSettings, Perturbation, RunSettings, SVMSettings
 from thetarbm_cli.parameters import Parameter, declared, parameters_of
 from thetarbm_cli.registry import MODELS
+from thetarbm_cli.specs import MEASURE_NAMES, SVM, MeasureSettings, Perturbation, TrainData
 
 DEFAULT = re.compile(r"\s*\[default: ([^\]]+)\]")
 
@@ -36,7 +36,6 @@ VARIABLES = f"""\
 An option wins over its variable. Further variables:
 
 - `NO_COLOR`: if not empty, nothing is coloured, not even on a terminal.
-- `TERM=dumb`: `thetarbm show` draws with ASCII alone.
 - `THETARBM_FASHION_DIR`: folder of [Fashion-MNIST](beyond.md#rotated-fashion-mnist)'s four files.
 
 To complete commands, runs and cells with Tab, put the line of your shell into its startup file:
@@ -49,7 +48,7 @@ eval "$({COMPLETION_VARIABLE}=zsh_source thetarbm)"        # ~/.zshrc, after com
 """
 
 SETTINGS = """\
-What `--set KEY=VALUE` and `parameters` of a suite may say. A value is JSON where it can be, a plain word else; `null`
+What `--set KEY=VALUE` and `set` of a suite may say. A value is JSON where it can be, a plain word else; `null`
 is none. The first value in brackets is the default, with its reason in [reproduction.md](reproduction.md). A setting
 of one model replaces the one of that name above it.
 """
@@ -211,11 +210,19 @@ def _settings() -> str:
             lines.append(f"`{parameter.name}` ({values}): {parameter.about}")
         parts += [f"Of {', '.join(models)}:\n", _list(lines)]
     oriented = ", ".join(model for model in MODELS.own if parameters_of(model).uses_orientations)
-    data = {f"data.{name}": field for name, field in DataSettings.model_fields.items()}
-    svm = {f"svm.{name}": field for name, field in SVMSettings.model_fields.items()}
+    trained = {f"data.{name}": field for name, field in TrainData.model_fields.items()}
     perturbation = {f"perturbation.{name}": field for name, field in Perturbation.model_fields.items()}
-    run = {"features": RunSettings.model_fields["features"], **data, **svm}
-    for title, fields in (("every run", run), (f"{oriented}, for Table 3", perturbation)):
+    measured = {
+        name: SVM.model_fields[path.removeprefix("svm.")]
+        if path.startswith("svm.")
+        else MeasureSettings.model_fields[path]
+        for path, name in MEASURE_NAMES.items()
+    }
+    for title, fields in (
+        ("every training", trained),
+        (f"{oriented}, for Table 3", perturbation),
+        ("a measurement, as `evaluate` and suites take them", measured),
+    ):
         lines = []
         for name, field in fields.items():
             default = "required" if field.is_required() else f"`{_word(field.default)}`"

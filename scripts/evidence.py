@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-import pandas as pd
-
-from thetarbm_cli.experiments.execution.theory import TheoryRecord
-from thetarbm_cli.experiments.suite.schema import Cell
-from thetarbm_cli.outcomes import ERROR, GAMMA_TEST, MEASURES, MISSING, TABLES
-from thetarbm_cli.reporting.frame import Numbers
+from thetarbm_cli.measures import ERROR, GAMMA_TEST, MEASURES, MISSING
+from thetarbm_cli.measures.theory import TheoryRecord
 from thetarbm_cli.reporting.render import Marks, entry_text, markdown_grid
 from thetarbm_cli.reporting.tables import Entry
+from thetarbm_cli.results import Results
+from thetarbm_cli.specs import OFFSET
+from thetarbm_cli.store import Training
+from thetarbm_cli.suite import Cell, Suite
 
 SHOWN = (ERROR, GAMMA_TEST)
 
@@ -37,7 +37,8 @@ CELLS: dict[str, tuple[str, ...]] = {
 class Evidence:
     """All that was measured: the numbers for each source of images, and the checks of the mathematics."""
 
-    numbers: list[Numbers]
+    suite: Suite
+    numbers: list[Results]
     theory: TheoryRecord | None
 
     def of(self, name: str) -> str:
@@ -46,7 +47,7 @@ class Evidence:
             return self._rotations()
         if name == "data" and len(self.numbers) == 1:
             return ""  # docs/mnist-rot.md compares the sources
-        found = {numbers.source: text for numbers in self.numbers if (text := _about(name, numbers))}
+        found = {numbers.source: text for numbers in self.numbers if (text := _about(self.suite, name, numbers))}
         # A source with one line compares nothing where another has several.
         lines = {source: text.count("\n|") for source, text in found.items()}
         found = {source: text for source, text in found.items() if lines[source] != 2 or max(lines.values()) == 2}
@@ -57,26 +58,26 @@ class Evidence:
     def _rotations(self) -> str:
         if self.theory is None:
             return "No record: `thetarbm run theory` makes it."
-        checks = pd.DataFrame([check.model_dump() for check in self.theory.checks])
-        kinds, names = checks["rotation"].unique(), checks["name"].unique()
-        texts = checks.assign(text=checks["value"].map("{:.2g}".format))
-        grid = texts.pivot(index="name", columns="rotation", values="text")
-        shown = grid.reindex(index=names, columns=kinds).fillna(MISSING).rename_axis(index="check", columns=None)
-        return f"Deviations (`theory.json`):\n\n{markdown_grid(shown)}"
+        kinds = list(dict.fromkeys(check.rotation for check in self.theory.checks))
+        lines: dict[str, dict[str, str]] = {}
+        for check in self.theory.checks:
+            lines.setdefault(check.name, {})[check.rotation] = f"{check.value:.2g}"
+        rows = [[name, *(found.get(kind, MISSING) for kind in kinds)] for name, found in lines.items()]
+        return f"Deviations (`theory.json`):\n\n{markdown_grid(['check', *kinds], rows)}"
 
 
-def _about(name: str, numbers: Numbers) -> str:
+def _about(suite: Suite, name: str, numbers: Results) -> str:
     """What the records of one source say on a reading; empty if they say nothing."""
-    special: dict[str, Callable[[Numbers], str]] = {
+    special: dict[str, Callable[[Results], str]] = {
         "dead-units": _dead_units,
         "gamma-mean": _gamma_means,
         "kernel-width": _searches,
         "seeds": _spread,
     }
-    return special[name](numbers) if name in special else _table(numbers, CELLS.get(name, ()))
+    return special[name](numbers) if name in special else _table(suite, numbers, CELLS.get(name, ()))
 
 
-def _nothing(name: str, numbers: Sequence[Numbers]) -> str:
+def _nothing(name: str, numbers: Sequence[Results]) -> str:
     """Why there is no evidence: no runs yet, or none that could tell."""
     if name == "kernel-width":
         return "No record has a grid search: `thetarbm evaluate RUN --grid-search` adds it."
@@ -88,19 +89,19 @@ def _nothing(name: str, numbers: Sequence[Numbers]) -> str:
     return ""
 
 
-def _table(numbers: Numbers, patterns: Sequence[str]) -> str:
+def _table(suite: Suite, numbers: Results, patterns: Sequence[str]) -> str:
     """A line for each cell that has a run, in the order of the patterns."""
     order = {cell.name: cell for pattern in patterns for cell in numbers.cells if _is_meant(cell, (pattern,))}
     lines = {}
     for cell in order.values():
-        published_digits = next((TABLES[name].published_digits for name in cell.tables if name in TABLES), None)
+        published_digits = next((suite.tables[name].published_digits for name in cell.tables), None)
         activation = numbers.value(cell, "mean_activation").mean
         entries = [Entry(numbers.value(cell, measure)) for measure in SHOWN]
         if any(entry.value.values for entry in entries):
             lines[f"`{cell.name}`"] = [
                 *(entry_text(entry, Marks(), published_digits) for entry in entries),
                 MISSING if activation is None else f"{activation:.3f}",
-                str(len(numbers.records[cell.name])),
+                str(max(len(entry.value.values) for entry in entries)),
             ]
     headings = [*(MEASURES[measure].heading for measure in SHOWN), "mean activation", "seeds"]
     return _grid(lines, headings, "cell")
@@ -112,65 +113,61 @@ def _is_meant(cell: Cell, patterns: Sequence[str]) -> bool:
 
 def _grid(lines: dict[str, list[str]], headings: list[str], index: str) -> str:
     """Lines by their label as a Markdown table; empty without any."""
-    grid = pd.DataFrame.from_dict(lines, orient="index", columns=headings).rename_axis(index)
-    return markdown_grid(grid) if lines else ""
+    return markdown_grid([index, *headings], [[label, *line] for label, line in lines.items()]) if lines else ""
 
 
-def _by_run(numbers: Numbers) -> pd.DataFrame:
-    """Every run once, and each of its evaluations: a line each, with the measures as columns."""
-    lines = numbers.frame[numbers.frame["measure"] != "gamma_offset_train"]
-    lines = lines.drop_duplicates(["run", "variant", "measure"])
-    return lines.pivot(index=["run", "variant"], columns="measure", values="value").reindex(
-        lines["run"].unique(), level="run"
-    )
-
-
-def _searches(numbers: Numbers) -> str:
+def _searches(numbers: Results) -> str:
     """What grid searches chose, and the error with the paper's C and γ."""
-    runs = _by_run(numbers)
-    if "search_C" not in runs:
-        return ""
-    found = runs.reindex(columns=[*runs.columns.union([ERROR])]).dropna(subset="search_C").droplevel("variant")
-    lines = {
-        f"`{run}`": [
-            *(f"{line['search_C']:g}", f"{line['search_gamma']:g}", f"{line['search_error_percent']:.2f}"),
-            MISSING if pd.isna(line[ERROR]) else f"{line[ERROR]:.2f}",
-        ]
-        for run, line in found.to_dict("index").items()
-    }
+    lines = {}
+    for training in _trainings(numbers):
+        values = training.values
+        if "search_C" in values:
+            lines[f"`{training.run}`"] = [
+                *(f"{values['search_C']:g}", f"{values['search_gamma']:g}", f"{values['search_error_percent']:.2f}"),
+                MEASURES[ERROR].text(values.get(ERROR)),
+            ]
     return _grid(lines, ["C chosen", "γ chosen", "error in %", "error in % with C = 10, γ = 0.02"], "run")
 
 
-def _scores(numbers: Numbers) -> pd.DataFrame:
-    """Every γ-score of the runs, on training and test images: γ, the ratio of sums, and dead units."""
-    runs = _by_run(numbers)
-    names = ("gamma", "gamma_ratio", "dead_units")
-    roles = [
-        runs.reindex(columns=[f"{name}_{role}" for name in names]).set_axis(names, axis="columns")
-        for role in ("train", "test")
-    ]
-    return pd.concat(roles).dropna(subset="gamma")
+def _trainings(numbers: Results) -> list[Training]:
+    """Every training once."""
+    return list({each.run: each for cell in numbers.cells for each in numbers.trainings(cell)}.values())
 
 
-def _dead_units(numbers: Numbers) -> str:
-    counts = _scores(numbers)["dead_units"]
-    if counts.empty:
+def _scores(numbers: Results) -> list[tuple[float, float, float]]:
+    """Every γ-score of the tables' Δ, on training and test images: γ, the ratio of sums, and dead units."""
+    found = {}
+    for cell in numbers.cells:
+        for training in numbers.trainings(cell):
+            for spec in cell.measure_specs:
+                measured = training.by_key.get(spec.key)
+                if spec.measure == "gamma" and spec.offset == OFFSET and measured is not None:
+                    role = "train" if spec.part == "train" else "test"
+                    values = [measured.values.get(f"{name}_{role}") for name in ("gamma", "gamma_ratio", "dead_units")]
+                    if None not in values:
+                        found[training.run, spec.key] = tuple(values)
+    return list(found.values())
+
+
+def _dead_units(numbers: Results) -> str:
+    counts = [dead for _, _, dead in _scores(numbers)]
+    if not counts:
         return ""
-    if not counts.any():
+    if not any(counts):
         return f"None of {len(counts)} γ-scores leaves out a unit."
-    return f"{(counts > 0).sum()} of {len(counts)} γ-scores leave out dead units, {counts.max():.0f} at most."
+    some = sum(count > 0 for count in counts)
+    return f"{some} of {len(counts)} γ-scores leave out dead units, {max(counts):.0f} at most."
 
 
-def _gamma_means(numbers: Numbers) -> str:
-    scores = _scores(numbers).dropna()
-    if scores.empty:
+def _gamma_means(numbers: Results) -> str:
+    apart = [abs(mean - ratio) for mean, ratio, _ in _scores(numbers)]
+    if not apart:
         return ""
-    apart = (scores["gamma"] - scores["gamma_ratio"]).abs()
-    mean, most = apart.mean(), apart.max()
+    mean, most = sum(apart) / len(apart), max(apart)
     return f"Over {len(apart)} γ-scores the two ways differ by {mean:.4f} on average, by {most:.4f} at most."
 
 
-def _spread(numbers: Numbers) -> str:
+def _spread(numbers: Results) -> str:
     """Largest standard deviation over seeds of each measure."""
     words = []
     for measure in SHOWN:

@@ -44,7 +44,9 @@ def training_for(cell: Cell, seed: int = 0, *, images: str = "", **numbers: floa
         made_for=MadeFor(profile=cell.profile, suite="suite.yaml", cells=(cell.name,)),
     )
     for each in cell.measure_specs:
-        values = {split_column(name)[0]: number for name, number in numbers.items() if is_of(each, name)}
+        values: dict[str, float | None] = {
+            split_column(name)[0]: number for name, number in numbers.items() if is_of(each, name)
+        }
         if values:
             tested = images or sha(each.dataset, each.source, each.data_seed)
             training.measurements.append(

@@ -17,13 +17,13 @@ import pytest
 from tests.runs import PATIENCE_SECONDS, Command, Outcome, call
 from thetarbm_cli import __version__
 from thetarbm_cli.cli import COMMANDS
-from thetarbm_cli.commands.session import Session, pass_session
+from thetarbm_cli.commands.common import Session, pass_session
 
 
 def try_command(body: str) -> ModuleType:
     """A module with a command that does what it is given."""
 
-    @click.command()
+    @click.command("try")
     @pass_session
     @click.pass_context
     def command(ctx: click.Context, session: Session) -> None:
@@ -53,7 +53,7 @@ def attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
 
     def call_try(body: str, *options: str, **variables: str) -> Outcome:
         monkeypatch.setitem(sys.modules, "thetarbm_cli.commands.try", try_command(body))
-        monkeypatch.setitem(COMMANDS, "try", "")
+        monkeypatch.setitem(COMMANDS, "try", ("try", ""))
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         return call(tmp_path, tmp_path, *options, "try")
@@ -143,6 +143,5 @@ def test_reader_that_went_away_gets_no_traceback() -> None:
 
 
 def test_a_code_page_without_greek_gets_question_marks() -> None:
-    # As a pipe of Windows is.
     done = thetarbm("tables", "--table", "γ", PYTHONIOENCODING="cp1252", PYTHONUTF8="0")
     assert (done.returncode, "there is no table '?'" in done.stderr) == (2, True)

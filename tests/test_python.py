@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import thetarbm_cli
-from tests.runs import parts_of, run_of
-from thetarbm_cli import RBM, OrientedRBM, ThetaRBM, load_images, load_run
+from tests.runs import MODELS, parts_of, run_of
+from thetarbm_cli import RBM, OrientedRBM, ThetaRBM, load_images, load_records, load_run
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.settings import resolve
+from thetarbm_cli.parameters import declared
 
 
 def test_all_names_are_there_and_none_is_imported_before_it_is_asked_for() -> None:
@@ -31,11 +31,25 @@ def test_a_run_is_a_fitted_estimator_and_its_record(trained: Path, small_data: P
     model, record = load_run(run[:9], trained)
     assert record.run == run
     images, _ = parts_of(small_data)["train"]
-    again = ThetaRBM(**resolve("theta", profile="tiny").complete_parameters).fit(images)
+    again = ThetaRBM(**record.spec.parameters).fit(images)
     np.testing.assert_array_equal(model.transform(images), again.transform(images))
-    assert f"record of {run}, done, seed 0" in repr(record)
+    assert f"{run}, done, seed 0" in repr(record)
     with pytest.raises(InputError):
         load_run("nothing", trained)
+
+
+def test_records_are_one_frame(evaluated: Path, tmp_path: Path) -> None:
+    frame = load_records(evaluated)
+    assert set(frame["model"]) == set(MODELS)
+    for run, numbers in frame.groupby("run"):
+        record = load_run(str(run), evaluated).record
+        usual = numbers[(numbers.variant == "default") & (numbers.measure == "test_error_percent")]
+        assert usual.value.tolist() == [record.values["test_error_percent"]]
+        assert set(numbers["data.train"]) == {300}
+    (tmp_path / "runs").mkdir()
+    assert load_records(tmp_path).empty
+    with pytest.raises(InputError):
+        load_records(tmp_path / "nothing")
 
 
 def test_images_are_those_of_the_prepared_file(small_data: Path) -> None:
@@ -74,4 +88,4 @@ def test_verbose_prints_a_line_per_epoch_and_changes_nothing(capsys: pytest.Capt
     for line, epoch in zip(lines, loud.history_, strict=True):
         assert f"{epoch.reconstruction_error:.4f}" in line
     np.testing.assert_array_equal(quiet.weights_, loud.weights_)
-    assert "verbose" not in ThetaRBM.default_settings()
+    assert "verbose" not in declared("theta")

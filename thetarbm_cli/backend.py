@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from thetarbm_cli.errors import InputError
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 BACKENDS = ("auto", "numpy", "cupy")
 

@@ -18,6 +18,7 @@ from thetarbm_cli.backend import Backend, select_backend
 from thetarbm_cli.data.recipes import NO_LABEL
 from thetarbm_cli.environment import describe_environment
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.measures import ERROR
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, gamma_score
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
 from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
@@ -88,12 +89,10 @@ def measure(
 
         evaluation = Evaluation(store, training, select_backend(backend), tell)
         possible = evaluation.possible(wanted)
-        missing = [spec for spec in missing if spec in possible]
-        if not missing:
-            return training, True
         for spec in _in_order(missing):
             started = time.perf_counter()
-            values, details = evaluation.measure(spec, missing)
+            # Without labels an error is undefined, and that is recorded as any other number.
+            values, details = evaluation.measure(spec, missing) if spec in possible else ({ERROR: None}, {})
             store.add(
                 Measurement(
                     run=training.run,

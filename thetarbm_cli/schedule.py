@@ -26,7 +26,6 @@ from typing import Any, Literal
 
 from thetarbm_cli import __version__, followup, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError, format_error
-from thetarbm_cli.results import Recorded
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
 from thetarbm_cli.store import CHECKPOINT, WEIGHTS, MadeFor, Measurement, Store, Training
 from thetarbm_cli.suite import Cell, is_named, seeds_of
@@ -84,9 +83,9 @@ class Planner:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.recorded = Recorded(store.trainings())
+        self.trainings = store.trainings()
         self._by_key: dict[str, list[Training]] = {}
-        for each in self.recorded.trainings:
+        for each in self.trainings:
             self._by_key.setdefault(each.spec.key, []).append(each)
         self._checksums: dict[tuple[str, str, int], str | None] = {}
 
@@ -100,9 +99,9 @@ class Planner:
         return self._checksums[key]
 
     def state(
-        self, spec: TrainSpec, wanted: Sequence[MeasureSpec], cells: Sequence[str], source: str | None = None
+        self, spec: TrainSpec, wanted: Sequence[MeasureSpec], made_for: MadeFor, source: str | None = None
     ) -> tuple[str | None, State, str]:
-        """Find the id of a training, the state of what is asked for, and the reason."""
+        """Find the id of a training for cells, the state of what is asked for, and the reason."""
         sha = self.checksum(spec, source)
         same = self._by_key.get(spec.key, [])
         found = [each for each in same if sha in (None, each.images_sha256)]
@@ -121,8 +120,11 @@ class Planner:
             return run, "stale", "data: the prepared images have another checksum"
         changes = [
             _changes(each.spec, spec)
-            for each in self.recorded.trainings
-            if each.spec.seed == spec.seed and not set(cells).isdisjoint(each.made_for.cells)
+            for each in self.trainings
+            if (each.spec.seed, each.made_for.profile) == (spec.seed, made_for.profile)
+            and not set(made_for.cells).isdisjoint(each.made_for.cells)
+            # What was made on other images is no older form of it.
+            and each.spec.data.source == spec.data.source
         ]
         if nearest := min((each for each in changes if each), key=len, default=[]):
             return run, "stale", "; ".join(nearest)
@@ -131,7 +133,7 @@ class Planner:
 
 def _changes(old: TrainSpec, new: TrainSpec) -> list[str]:
     """Name each difference, as ``floor changed from 0.0 to 0.1``."""
-    before, after = ({"model": each.model, **each.named()} for each in (old, new))
+    before, after = ({"model": each.model, **each.named(), "algorithm": each.algorithm} for each in (old, new))
     return [
         f"{name} changed from {_word(before.get(name))} to {_word(after.get(name))}"
         for name in dict.fromkeys((*after, *before))
@@ -172,11 +174,11 @@ def plan(
         names = tuple(cell.name for cell in sharing)
         given = str(sharing[0].given.get("data.source", ""))
         source = given if given.endswith(".npz") else None
-        run, state, reason = planner.state(spec, wanted, names, source)
+        made_for = MadeFor(profile=sharing[0].profile, suite=suite, cells=names)
+        run, state, reason = planner.state(spec, wanted, made_for, source)
         is_forced = any(is_named(cell, name) for cell in sharing for name in forced)
         if is_forced and state != "running":
             state, reason = "missing", "forced"
-        made_for = MadeFor(profile=sharing[0].profile, suite=suite, cells=names)
         jobs.append(Job(spec, wanted, names, run, state, reason, made_for, source, is_forced))
     return jobs
 

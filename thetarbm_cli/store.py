@@ -416,8 +416,8 @@ class Store:
     def pack(self, path: Path, runs: Iterable[str], *, slim: bool = False) -> int:
         """Write trainings and measurements, together with what the pack has already; count its trainings.
 
-        The same records give the same bytes. A slim pack is without the details behind the numbers. In the folder of
-        packs, what another pack has is left out.
+        The same records give the same bytes. A slim pack is without the details behind the numbers and, in the folder
+        of packs, without what another pack has.
         """
         if not path.name.endswith(PACKS.removeprefix("*")):
             raise InputError(f"{path} is not read by any command: let its name end in {PACKS.removeprefix('*')}")
@@ -429,17 +429,21 @@ class Store:
         found = {training.run: training for training in loaded if training is not None}
         for run in sorted(wanted - found.keys()):
             raise InputError(f"the record of {run} in {self.path(run)} cannot be used; train it again or leave it out")
-        beside = set(path.parent.glob(PACKS)) - {path} if path.parent == self.results / "packed" else set()
-        packs_beside = [read_pack(other) for other in sorted(beside)]
+        leaves_out = slim and path.parent == self.results / "packed"
+        beside = [read_pack(each) for each in sorted(path.parent.glob(PACKS)) if leaves_out and each != path]
         lines = []
         for run in sorted(found):
-            others = [line for pack in packs_beside for line in pack.get(run, [])]
-            if not any("format" in line for line in others):
-                lines.append(documents.line_text(found[run].model_dump(mode="json")))
-            for each in found[run].by_key.values():
+            others = [line for pack in beside for line in pack.get(run, [])]
+            for each in (found[run], *found[run].by_key.values()):
                 content = each.model_dump(mode="json")
-                if not any(line.get("spec") == content["spec"] for line in others):
-                    lines.append(documents.line_text({**content, "details": {}} if slim else content))
+                told = {
+                    name: value for name, value in content.items() if name in ("format", "weights_sha256", "values")
+                }
+                if any(line["spec"] == content["spec"] and told.items() <= line.items() for line in others):
+                    continue
+                if slim and "details" in content:
+                    content["details"] = {}
+                lines.append(documents.line_text(content))
         storage.write_bytes(path, lzma.compress("".join(f"{line}\n" for line in lines).encode(), preset=9))
         return len(found)
 

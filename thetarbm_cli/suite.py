@@ -844,6 +844,8 @@ def suite_names(given: Path | None = None) -> dict[str, dict[str, str]]:
         _resolve_likes(document, content)
         merged = _with_shipped(content)
         experiments = {entry["name"]: entry for entry in content["experiments"]}
+        if not all(isinstance(name, str) for name in experiments):
+            raise TypeError("a name must be a word")
         cells = {}
         for name, entry in experiments.items():
             grid = entry.get("grid", {})

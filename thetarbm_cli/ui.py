@@ -44,6 +44,8 @@ KEPT_SPACE = re.compile(r" (?=[=±<] )|(?<=[=±<]) |(?<=\d) (?=(?:%|°|s|min|h|[
 OPTION = re.compile(r"((?:^| )--?[\w-]+) (?!-)")
 # Stands for a space that is kept: rich breaks lines at every character that is a space, also at U+00A0.
 KEPT = "\ue000"
+# What a record of somebody else may hold, and a terminal would obey.
+CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 # Columns between those of a table.
 GAP = 2
 # A word in a column of texts may be broken if it is longer than that.
@@ -131,6 +133,7 @@ def print_table(
     Columns in which all cells are numbers stand to the right. With `last_below`, texts of the last column stand below
     their rows if one is long and the other cells need one line each.
     """
+    rows = [[_split(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         click.echo(to_markdown(headings, rows, title))
         return
@@ -233,7 +236,9 @@ def _are_numbers(headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> lis
 
 
 def _split(cell: Cell) -> tuple[str, str]:
-    return (cell, "") if isinstance(cell, str) else cell
+    """Give text and style of a cell, without what a terminal would obey."""
+    text, style = (cell, "") if isinstance(cell, str) else cell
+    return text if isinstance(text, Command) else CONTROL.sub(" ", text), style
 
 
 def _wrap(text: str, width: int, indent: int = 0, *, break_words: bool = False) -> list[str]:
@@ -241,10 +246,11 @@ def _wrap(text: str, width: int, indent: int = 0, *, break_words: bool = False) 
 
     A word that is longer than a line is left to the terminal, which copies it in one piece, unless it may be broken.
     """
+    is_command, text = isinstance(text, Command), CONTROL.sub(" ", text)
     if width <= 2 * indent:
         return text.split("\n")
     end = ""
-    if isinstance(text, Command):
+    if is_command:
         text = OPTION.sub(rf"\1{KEPT}", " ".join(shlex.quote(word).replace(" ", KEPT) for word in shlex.split(text)))
         width, indent, end = width - 2, indent + 2, " \\"
     wrapper = textwrap.TextWrapper(

@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 from thetarbm_cli.data.prepare import Prepared, prepare
-from thetarbm_cli.experiments.runs.orientations import perturb
 from thetarbm_cli.measures.gamma import gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier
 from thetarbm_cli.models import build
 from thetarbm_cli.models.base import OrientedModel
 from thetarbm_cli.models.rbm import RBM
+from thetarbm_cli.pipeline import perturb
+from thetarbm_cli.specs import Perturbation
 
 TRAIN, TEST = 3000, 1000
 
@@ -31,29 +32,29 @@ TRAIN, TEST = 3000, 1000
 class Measured:
     """A trained model, measured when it is asked for."""
 
-    machine: RBM
+    model: RBM
     learned: Prepared
     tested: Prepared
 
     @cached_property
     def error(self) -> float:
         """Test error in percent."""
-        return error_of(self.machine, *self.learned.part("train"), self.tested)
+        return error_of(self.model, *self.learned.part("train"), self.tested)
 
     @cached_property
     def gamma_train(self) -> float:
-        return gamma_of(self.machine, self.learned.part("train")[0])
+        return gamma_of(self.model, self.learned.part("train")[0])
 
     @cached_property
     def gamma_test(self) -> float:
-        return gamma_of(self.machine, self.tested.part("test")[0])
+        return gamma_of(self.model, self.tested.part("test")[0])
 
 
 Measure = Callable[..., Measured]
 
 
 @pytest.fixture(scope="module")
-def turned(data_dir: Path) -> Prepared:
+def rotated(data_dir: Path) -> Prepared:
     return prepare(data_dir).subset(TRAIN, 1, TEST)
 
 
@@ -63,30 +64,30 @@ def upright(data_dir: Path) -> Prepared:
 
 
 @pytest.fixture(scope="module")
-def measure(turned: Prepared, upright: Prepared) -> Measure:
+def measure(rotated: Prepared, upright: Prepared) -> Measure:
     """Train a model to be measured on mnist-rot; the same one is trained once."""
 
     @cache
-    def measured(model: str, seed: int = 0, train_on: str = "mnist-rot", align: bool = True, **more: Any) -> Measured:
-        learned = turned if train_on == "mnist-rot" else upright
-        machine = build(model, {"hidden": 100, "epochs": 5, **more}, seed=seed, backend="numpy")
-        machine.fit(learned.part("train")[0])
+    def measured(name: str, seed: int = 0, train_on: str = "mnist-rot", align: bool = True, **more: Any) -> Measured:
+        learned = rotated if train_on == "mnist-rot" else upright
+        model = build(name, {"hidden": 100, "epochs": 5, **more}, seed=seed, backend="numpy")
+        model.fit(learned.part("train")[0])
         if not align:
-            machine.set_params(align=False)
-        return Measured(machine, learned, turned)
+            model.set_params(align=False)
+        return Measured(model, learned, rotated)
 
     return measured
 
 
-def error_of(machine: RBM, images: np.ndarray, labels: np.ndarray, tested: Prepared, **orientations: Any) -> float:
+def error_of(model: RBM, images: np.ndarray, labels: np.ndarray, tested: Prepared, **orientations: Any) -> float:
     test_images, truth = tested.part("test")
-    features = machine.transform(images, **orientations)
+    features = model.transform(images, **orientations)
     classifier = RBFClassifier().fit(features, labels)
-    return 100 * float(np.mean(classifier.predict(machine.transform(test_images)) != truth))
+    return 100 * float(np.mean(classifier.predict(model.transform(test_images)) != truth))
 
 
-def gamma_of(machine: RBM, images: np.ndarray) -> float:
-    return gamma_score(machine.transform, images[:1000], size=28).mean
+def gamma_of(model: RBM, images: np.ndarray) -> float:
+    return gamma_score(model.transform, images[:1000], size=28).mean
 
 
 def test_theta_is_far_more_invariant_than_an_rbm(measure: Measure) -> None:
@@ -117,7 +118,7 @@ def test_oriented_rbm_that_does_not_align_is_as_variant_as_an_rbm(measure: Measu
     assert oriented.error > rbm.error
 
 
-def test_oriented_rbm_of_images_turned_the_other_way_is_an_rbm_again(measure: Measure) -> None:
+def test_oriented_rbm_of_images_rotated_the_wrong_way_is_an_rbm_again(measure: Measure) -> None:
     # Twice as far from upright, images are another rotated set: the paper's row of the O-RBM, in error and γ.
     rbm, oriented = measure("rbm"), measure("orbm", turn="forth")
     assert abs(oriented.gamma_test - rbm.gamma_test) < 0.04
@@ -130,30 +131,31 @@ def test_oriented_rbm_that_aligns_is_invariant_and_classifies_better(measure: Me
     assert aligned.error < plain.error - 10
 
 
-def test_theta_trained_on_upright_digits_stays_invariant_on_turned_ones(measure: Measure) -> None:
+def test_theta_trained_on_upright_digits_stays_invariant_on_rotated_ones(measure: Measure) -> None:
     theta = measure("theta", train_on="mnist")
     assert theta.gamma_test > 0.5
     assert theta.gamma_train - theta.gamma_test < 0.12
 
 
-def test_aligned_pixels_are_better_than_pixels(turned: Prepared) -> None:
-    images, labels = turned.part("train")
+def test_aligned_pixels_are_better_than_pixels(rotated: Prepared) -> None:
+    images, labels = rotated.part("train")
     raw, aligned = (
-        error_of(build(model, {}).fit(images), images, labels, turned) for model in ("pixels", "aligned-pixels")
+        error_of(build(model, {}).fit(images), images, labels, rotated) for model in ("pixels", "aligned-pixels")
     )
     assert aligned < raw - 5
 
 
-def test_few_wrong_orientations_cost_little_and_many_cost_much(turned: Prepared, measure: Measure) -> None:
+def test_few_wrong_orientations_cost_little_and_many_cost_much(rotated: Prepared, measure: Measure) -> None:
     # Table 3: the corner (1, .1) stays near the unperturbed error, the corner (4, .4) is far above it.
-    images, labels = turned.part("train")
+    images, labels = rotated.part("train")
     errors = {}
     for n, p in ((1, 0.1), (4, 0.4)):
-        machine = build("theta", {"hidden": 100, "epochs": 5}, backend="numpy")
-        assert isinstance(machine, OrientedModel)
-        orientations = perturb(machine.orientation_estimator()(images), n, p, 9, np.random.default_rng(0))
-        machine.fit(images, orientations=orientations)
-        errors[n, p] = error_of(machine, images, labels, turned, orientations=orientations)
+        model = build("theta", {"hidden": 100, "epochs": 5}, backend="numpy")
+        assert isinstance(model, OrientedModel)
+        estimated = model.orientation_estimator()(images)
+        orientations = perturb(estimated, Perturbation(n=n, p=p), 9, np.random.default_rng(0))
+        model.fit(images, orientations=orientations)
+        errors[n, p] = error_of(model, images, labels, rotated, orientations=orientations)
     clean = measure("theta").error
     assert errors[1, 0.1] < clean + 4
     assert errors[4, 0.4] > clean + 8

@@ -7,32 +7,35 @@ from pathlib import Path
 import pytest
 
 from tests.runs import Command, rewrite
-from tests.suites import SMALL, record_for, save, write_suite
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
+from tests.records import save, training_for
+from tests.suites import SMALL, write_suite
+from thetarbm_cli.store import MadeFor, Store
+from thetarbm_cli.suite import load_suite
 
 
 @pytest.fixture
 def suite(tmp_path: Path) -> str:
     """The small suite over results with a run of it on other images, one of its older form, by hand and too old."""
-    older = load_suite(write_suite(tmp_path, SMALL.replace("epochs: 3", "epochs: 4"))).cells("tiny")
+    older = load_suite(write_suite(tmp_path, SMALL.replace("epochs: 3", "epochs: 4"))).cells("tiny", "bilinear")
     path = write_suite(tmp_path)
-    cells = load_suite(path).cells("tiny")
+    cells = load_suite(path).cells("tiny", "bilinear")
     for cell, changes in (
         (cells[0], {"run": "rbm-good"}),
         (older[0], {"run": "rbm-stale"}),
-        (older[1], {"run": "rbm-by-hand", "cells": [], "suite": None}),
-        (cells[2], {"run": "theta-ancient", "algorithm": 0}),
+        (older[1], {"run": "rbm-by-hand", "made_for": MadeFor(profile="tiny")}),
+        (cells[2], {"run": "theta-ancient", "spec": cells[2].train_spec().model_copy(update={"algorithm": 0})}),
     ):
-        record = record_for(cell, source="bilinear", test_error_percent=1.0)
-        save(tmp_path / "results", record.model_copy(update=changes))
+        training = training_for(cell, test_error_percent=1.0).model_copy(update=changes)
+        for each in training.measurements:
+            each.run = training.run
+        save(tmp_path / "results", training)
     for run in ("rbm-good", "rbm-stale"):
-        RunStore(tmp_path / "results").weights_path(run).write_bytes(b"weights")
+        Store(tmp_path / "results").path(run, "weights.npz").write_bytes(b"weights")
     return str(path)
 
 
 def runs_in(tmp_path: Path) -> list[str]:
-    return RunStore(tmp_path / "results").identifiers()
+    return Store(tmp_path / "results", shipped=False).identifiers()
 
 
 def test_stale_runs_go_and_others_stay(thetarbm: Command, tmp_path: Path, suite: str) -> None:
@@ -42,25 +45,24 @@ def test_stale_runs_go_and_others_stay(thetarbm: Command, tmp_path: Path, suite:
     assert [row["run"] for row in dry["would_remove"]] == ["rbm-stale", "theta-ancient"]
     assert dry["would_free_bytes"] > 0
     assert re.search(r"^2 would be removed, \d+\.\d MB$", thetarbm("clean", "--suite", suite, "-n").out, re.MULTILINE)
-    store = RunStore(tmp_path / "results")
+    store = Store(tmp_path / "results")
     with store.locked("rbm-stale"), store.locked("theta-ancient"):
         # Runs that are worked on stay.
         assert thetarbm("clean", "--suite", suite, "--yes").code == 0
     assert runs_in(tmp_path) == before
     done = thetarbm("clean", "--suite", suite, "--yes")
     assert done.code == 0
-    assert "rbm-stale: made for rbm/sparsity=0.3@tiny with settings that the suite no longer has" in done.out
+    assert "rbm-stale: made for rbm/sparsity=0.3 with settings that the suite no longer has" in done.out
     assert "theta-ancient: made by version 0 of the algorithm" in done.out
     assert runs_in(tmp_path) == ["rbm-by-hand", "rbm-good"]
-    assert store.weights_path("rbm-good").exists()
+    assert store.path("rbm-good", "weights.npz").exists()
     assert thetarbm("clean", "--suite", suite).out == "nothing to remove\n"
 
 
 def test_runs_of_other_suites_stay_and_those_that_name_none(thetarbm: Command, tmp_path: Path, suite: str) -> None:
-    others = ({"file": "mine.yaml", "title": "small"}, {"file": "suite.yaml", "title": "another"})
-    for suites in (others, (None, None)):
-        for run, named in zip(("rbm-stale", "theta-ancient"), suites, strict=True):
-            rewrite(tmp_path / "results", run, {"suite": named})
+    for named in ("mine.yaml", ""):
+        for run in ("rbm-stale", "theta-ancient"):
+            rewrite(tmp_path / "results", run, {"made_for": {"profile": "tiny", "suite": named, "cells": ["rbm"]}})
         assert thetarbm("clean", "--suite", suite, "--yes").out == "nothing to remove\n"
 
 
@@ -90,4 +92,4 @@ def test_weights_go_when_asked_for_and_records_stay(thetarbm: Command, tmp_path:
     done = thetarbm("clean", "--suite", suite, "--weights", "--yes", "--json")
     assert sorted(row["run"] for row in done.json["removed"]) == ["rbm-good", "rbm-stale", "theta-ancient"]
     assert runs_in(tmp_path) == ["rbm-by-hand", "rbm-good"]
-    assert not RunStore(tmp_path / "results").weights_path("rbm-good").exists()
+    assert not Store(tmp_path / "results").path("rbm-good", "weights.npz").exists()

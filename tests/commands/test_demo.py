@@ -1,22 +1,22 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.runs import Command
-from tests.suites import record_for, save, write_suite
-from thetarbm_cli.commands import demo
-from thetarbm_cli.experiments.suite.loader import load_suite
+from tests.records import save, training_for
+from tests.suites import write_suite
+from thetarbm_cli.commands import suite as demo
+from thetarbm_cli.suite import load_suite
 
 SUITE = """\
-format: 1
+format: 2
 title: four models
 profiles:
   paper: {seeds: 1}
-  quick: {seeds: 1, data: {train: 300, valid: 100, test: 300}, parameters: {hidden: 20, epochs: 1}}
+  quick: {seeds: 1, set: {data.train: 300, data.test: 300, hidden: 20, epochs: 1}}
 experiments:"""
 EXPERIMENT = """
   - name: NAME
@@ -43,7 +43,7 @@ def test_the_demo_ends_in_numbers_of_every_model_a_figure_and_a_report(
     for line in lines:
         numbers = [cell.strip() for cell in line.split("|")[2:4]]
         assert all(re.fullmatch(r"\d+\.\d+", number) for number in numbers)
-    assert (out / "filters.png").is_file()
+    assert (out / "filters-theta.png").is_file()
     # Without any at full size, the page is of the runs that were made just now.
     page = (out / "report.html").read_text(encoding="utf-8")
     runs = [path.name for path in (out / "runs").iterdir()]
@@ -53,7 +53,7 @@ def test_the_demo_ends_in_numbers_of_every_model_a_figure_and_a_report(
     # With them, it has no holes.
     suite = load_suite(tmp_path / "suite.yaml")
     numbers = {"test_error_percent": 12.34, "gamma_train": 0.5, "gamma_test": 0.5}
-    recorded = [record_for(cell, 0, **numbers) for cell in suite.cells("paper")]
+    recorded = [training_for(cell, 0, **numbers) for cell in suite.cells("paper")]
     save(tmp_path / "results", *recorded)
     done = thetarbm("demo", "--suite", str(tmp_path / "suite.yaml"), "--out", str(out), "--backend", "numpy")
     assert done.code == 0
@@ -63,7 +63,6 @@ def test_the_demo_ends_in_numbers_of_every_model_a_figure_and_a_report(
     assert re.search(rf"quick   thetarbm .*--results {out} report --open .*--profile quick", done.out)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="a script stands in for the driver")
 def test_the_extra_is_that_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert demo._driver_version() is None

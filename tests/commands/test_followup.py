@@ -15,15 +15,14 @@ from tests.runs import Command, Outcome, call
 from tests.suites import write_suite
 
 SUITE = """\
-format: 1
+format: 2
 title: small
 profiles:
   mine:
-    data: {train: 60, valid: 20, test: 60}
-    parameters: {hidden: 4, epochs: 1}
+    set: {data.train: 60, data.test: 60, hidden: 4, epochs: 1}
 experiments:
   - {name: theta, label: θ-RBM, model: theta, grid: {sparsity: [0.3, 0.1]}, measures: [error], tables: ["1"]}
-  - {name: rbm, label: RBM, model: rbm, parameters: {sparsity: 0.3}, measures: [error], tables: ["1"]}
+  - {name: rbm, label: RBM, model: rbm, set: {sparsity: 0.3}, measures: [error], tables: ["1"]}
 """
 TINY = ("--profile", "tiny", "--hidden", "4", "--epochs", "1")
 

@@ -17,7 +17,7 @@ from tests.docs.pages import ROOT, commands
 from tests.runs import Command, call, rewrite, run_of
 from tests.suites import SMALL
 from thetarbm_cli.data.sources.fashion import DEBIAN
-from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli.store import Store
 
 TINY = ("--suite", "experiments.yaml", "--profile", "tiny")
 FIGURES = ("figures", "table-1", "filters-theta", *TINY)
@@ -43,7 +43,7 @@ def clone(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     train = ("train", "--model", "orbm", "--profile", "tiny")
     for arguments in (("run", *TINY), PERTURB, train, ("evaluate", "--all"), ("tables", *TINY), FIGURES):
         assert call(small_data, results, *arguments).code == 0
-    for run in RunStore(results).identifiers():
+    for run in Store(results, shipped=False).identifiers():
         rewrite(results, run, {"weights_sha256": "0" * 64})
     git(origin, "add", "-A")
     git(origin, "commit", "-qm", "results")
@@ -55,7 +55,7 @@ def clone(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_command_changes_what_git_keeps(clone: Path, small_data: Path, tmp_path: Path) -> None:
     results = clone / "results"
     orbm = run_of(results, "orbm")
-    theta = next(run for run in RunStore(results).identifiers() if run.startswith("theta"))
+    theta = next(run for run in Store(results, shipped=False).identifiers() if run.startswith("theta"))
 
     def check(*arguments: str, code: int = 0) -> str:
         outcome = call(small_data, results, *arguments)

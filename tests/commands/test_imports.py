@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.runs import PATIENCE_SECONDS
-from tests.suites import save
-from tests.reporting.numbers import records
-from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite_file import shipped_path
+from tests.records import save, training_for
+from thetarbm_cli.suite import load_suite, shipped_path
 
 SCRIPT = """
 import sys
@@ -40,9 +38,9 @@ def run_without(unwanted: str, *words: str, **variables: str) -> subprocess.Comp
     return done
 
 
-def test_help_and_completion_need_click_alone() -> None:
-    heavy = "numpy scipy sklearn pandas pydantic platformdirs threadpoolctl rich"
-    assert run_without(heavy, "--help").returncode == 0
+def test_help_needs_click_alone_and_completion_little_more() -> None:
+    heavy = "numpy scipy sklearn pandas platformdirs threadpoolctl rich"
+    assert run_without(f"{heavy} pydantic yaml", "--help").returncode == 0
     completion = {"COMP_WORDS": "thetarbm run --profile q", "COMP_CWORD": "q", "_THETARBM_COMPLETE": "fish_complete"}
     about = load_suite(shipped_path(), check_settings=False).profiles["quick"].about
     assert run_without(heavy, **completion).stdout == f"plain,quick\t{about}\n"
@@ -51,16 +49,17 @@ def test_help_and_completion_need_click_alone() -> None:
 @pytest.mark.parametrize(
     ("command", "unwanted", "code"),
     [
-        ("tables", "sklearn skimage thetarbm_cli.models", 0),
+        ("tables", "sklearn scipy skimage pandas thetarbm_cli.models", 0),
         ("show", "sklearn scipy skimage pandas thetarbm_cli.models", 0),
-        ("list", "sklearn scipy pandas", 0),
-        ("status", "sklearn skimage pandas thetarbm_cli.models", 3),
+        ("list", "sklearn scipy skimage pandas thetarbm_cli.models", 0),
+        ("status", "sklearn scipy skimage pandas thetarbm_cli.models", 3),
     ],
 )
 def test_records_are_read_without_the_libraries_of_models(
     tmp_path: Path, command: str, unwanted: str, code: int
 ) -> None:
-    made = records(seeds=1)
+    cells = load_suite(shipped_path(), check_settings=False).cells()[:5]
+    made = [training_for(cell, 0, test_error_percent=10.0, gamma_train=0.5, gamma_test=0.5) for cell in cells]
     save(tmp_path, *made)
     words = ["--results", str(tmp_path), command, *([made[0].run] if command == "show" else [])]
     assert run_without(unwanted, *words).returncode == code

@@ -33,7 +33,7 @@ def home(tmp_path: Path, small_data: Path, trained: Path, monkeypatch: pytest.Mo
         ("train --model rbm --profile tiny --set data.source=~/own.npz --epochs 1", "data/own-*.npz"),
         ("prepare-data --source=~/own.npz", "data/own-*.npz"),
         ("features rbm --out=~/new/f.npz --images=~/digits.npz", "new/f.npz"),
-        ("show ~/results/runs/RUN/run.json", "results"),
+        ("show ~/results/runs/RUN/weights.npz", "results"),
         ("report --suite=~/suite.yaml --profile tiny --out=~/page.html", "page.html"),
     ],
 )

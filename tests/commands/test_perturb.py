@@ -7,8 +7,21 @@ from typing import Any
 
 import pytest
 
-from tests.runs import Command, call, files_in, record_of, run_of
+from tests.runs import Command, call, files_in, run_of
+from thetarbm_cli.store import Store
 
+SUITE = """\
+format: 2
+title: own
+experiments:
+  - {name: theta, label: θ-RBM, model: theta, set: {hidden: 7}}
+  - name: wrong
+    like: theta
+    grid: {n: [2], p: [0.3]}
+    measures: [error]
+    tables: ["3"]
+    published: [{at: {n: 2, p: 0.3}, test_error_percent: 8.5}]
+"""
 SMALL = ("perturb", "--profile", "tiny", "--n", "1,4", "--p", "0.1,0.4")
 
 
@@ -36,16 +49,16 @@ def test_cells_are_runs_and_records_alone_give_the_table_again(
     assert outcome.json["scope"] == "train"
     assert [(cell["n"], cell["p"]) for cell in cells] == [(1, 0.1), (1, 0.4), (4, 0.1), (4, 0.4)]
     for cell in cells:
-        record = record_of(results, cell["run"])
-        usual = {"scope": "train", "draws": "two", "overflow": "modulo"}
-        assert record["settings"]["perturbation"] == {"n": cell["n"], "p": cell["p"], **usual}
-        assert record["metrics"]["svm"]["test_error_percent"] == cell["test_error_percent"]
-        assert "gamma" not in record["metrics"]
+        training = Store(results).require(cell["run"])
+        assert dict(training.spec.perturbation or ()) == {"n": cell["n"], "p": cell["p"], "overflow": "modulo"}
+        (measured,) = training.measurements
+        assert (measured.spec.measure, measured.spec.scope, measured.spec.draws) == ("error", "train", "two")
+        assert measured.values["test_error_percent"] == cell["test_error_percent"]
     assert len({cell["run"] for cell in cells}) == 4
     # The unperturbed run is the plain one.
     unperturbed = outcome.json["unperturbed_error_percent"]
-    plain = record_of(results, run_of(evaluated, "theta"))
-    assert (plain["settings"]["perturbation"], plain["metrics"]["svm"]["test_error_percent"]) == (None, unperturbed)
+    plain = Store(results).require(run_of(evaluated, "theta"))
+    assert (plain.spec.perturbation, plain.values["test_error_percent"]) == (None, unperturbed)
     # People read the table beside the paper's.
     lines = [line.split() for line in thetarbm(*SMALL).out.splitlines() if line.startswith("|")]
     for line, n, papers in zip(lines[2:4], (1, 4), (("8.9", "9.6"), ("9.0", "16.1")), strict=True):
@@ -63,16 +76,31 @@ def test_settings_seed_sizes_and_scope_are_those_that_were_set(thetarbm: Command
     options = ("--seed", "7", "--set", "sparsity=0.1", "--set", "data.train=100", "--set", "svm.C=1", "--scope", "rbm")
     sheet = thetarbm(*small, *options, "--json").json
     assert sheet["scope"] == "rbm"
-    record = record_of(tmp_path / "results", sheet["cells"][0]["run"])
-    assert (record["seed"], record["parameters"]["sparsity"], record["settings"]["data"]["train"]) == (7, 0.1, 100)
-    assert (record["metrics"]["svm"]["C"], record["settings"]["perturbation"]["scope"]) == (1.0, "rbm")
+    training = Store(tmp_path / "results").require(sheet["cells"][0]["run"])
+    assert (training.spec.seed, training.spec.parameters["sparsity"], training.spec.data.train) == (7, 0.1, 100)
+    (measured,) = training.measurements
+    assert measured.spec.svm is not None
+    assert (measured.spec.svm.C, measured.spec.scope) == (1.0, "rbm")
     # The paper has no such cell.
     shown = thetarbm(*small, *options).out
     assert re.search(r"^\| n = 5 \| +[\d.]+\*? \|$", shown, re.MULTILINE)
     assert "seed 7" in shown
+    # Which images of the SVM are perturbed is no matter of training.
     other = thetarbm(*small, *options, "--scope", "all", "--json").json
-    assert other["cells"][0]["run"] != sheet["cells"][0]["run"]
+    assert other["cells"][0]["run"] == sheet["cells"][0]["run"]
     assert other["unperturbed_error_percent"] == sheet["unperturbed_error_percent"]
+    assert thetarbm(*small, *options, "--json").json == sheet
+
+
+def test_another_suite_has_a_table_of_its_own(thetarbm: Command, tmp_path: Path) -> None:
+    suite = tmp_path / "own.yaml"
+    suite.write_text(SUITE)
+    words = ("perturb", "--suite", str(suite), "--profile", "tiny", "--n", "2", "--p", "0.3")
+    sheet = thetarbm(*words, "--json").json
+    assert Store(tmp_path / "results").require(sheet["cells"][0]["run"]).spec.parameters["hidden"] == 7
+    assert "(8.5)" in thetarbm(*words).out
+    suite.write_text(SUITE.replace('tables: ["3"]', 'tables: ["1"]').partition("    published")[0])
+    thetarbm(*words).assert_refused("Table 3")
 
 
 def test_a_cell_that_diverges_is_one_sentence(thetarbm: Command) -> None:

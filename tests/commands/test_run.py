@@ -2,9 +2,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.runs import Command
 from tests.suites import FAILING, SMALL, write_suite
-from thetarbm_cli.experiments.runs.store import RunStore
+from thetarbm_cli import evaluation
+from thetarbm_cli.store import Store
 
 
 def test_runs_are_made_once_and_found_again_until_they_are_forced(thetarbm: Command, tmp_path: Path) -> None:
@@ -14,7 +17,7 @@ def test_runs_are_made_once_and_found_again_until_they_are_forced(thetarbm: Comm
     assert {name: first.json[name] for name in ("done", "cached", "failed")} == {"done": 4, "cached": 0, "failed": 0}
     rows = [(row["experiment"], row["state"], row["reason"]) for row in first.json["runs"]]
     assert rows == [(name, "done", "never run") for name in ("rbm", "rbm", "theta", "theta")]
-    assert sorted(row["run"] for row in first.json["runs"]) == RunStore(tmp_path / "results").identifiers()
+    assert sorted(row["run"] for row in first.json["runs"]) == Store(tmp_path / "results", shipped=False).identifiers()
     assert "[4/4] theta/sparsity=0.1 seed 0:" in first.err
     assert "left" in first.err
     second = thetarbm("run", "--suite", suite, "--profile", "tiny")
@@ -36,7 +39,7 @@ def test_a_dry_run_says_why_and_makes_nothing(thetarbm: Command, tmp_path: Path)
     write_suite(tmp_path, SMALL.replace("epochs: 3", "epochs: 4"))
     changed = thetarbm("run", "theta/sparsity=0.1", "--suite", suite, "--profile", "tiny", "-n", "--json")
     assert changed.code == 3
-    assert changed.json["runs"][0]["reason"] == "parameter epochs changed from 3 to 4"
+    assert changed.json["runs"][0]["reason"] == "epochs changed from 3 to 4"
 
 
 def test_a_failure_stops_the_rest_unless_it_is_to_go_on(thetarbm: Command, tmp_path: Path) -> None:
@@ -50,8 +53,28 @@ def test_a_failure_stops_the_rest_unless_it_is_to_go_on(thetarbm: Command, tmp_p
     going = thetarbm(*arguments, "--keep-going", "--json")
     assert going.code == 1
     assert [row["state"] for row in going.json["runs"]] == ["cached", "failed", "done"]
-    assert "--retry-failed" in going.json["runs"][1]["reason"]
-    again = thetarbm(*arguments, "--retry-failed")
-    assert again.code == 1
+    # What diverged would do so again: it is told, and not tried.
+    again = thetarbm(*arguments)
+    assert (again.code, again.err) == (1, "nothing to run\n")
     assert "0 done, 2 cached, 1 failed" in again.out
-    assert "1 run to make" in again.err
+    assert "diverged" in again.out
+    assert "--force second" in again.out
+    status = thetarbm("status", *arguments[1:], "--json")
+    assert [(cell["state"], "diverged" in cell["reason"]) for cell in status.json["cells"]] == [
+        ("done", False), ("failed", True), ("done", False),
+    ]  # fmt: skip
+    forced = thetarbm(*arguments, "--force", "second", "--json")
+    assert (forced.code, forced.json["runs"][1]["run"].endswith("-2")) == (1, True)
+
+
+def test_after_another_failure_the_same_command_goes_on(
+    thetarbm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["run", "rbm", "--suite", str(write_suite(tmp_path)), "--profile", "tiny", "--json"]
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation.Evaluation, "measure", lambda *given: 1 / 0)
+        failed = thetarbm(*words)
+    assert failed.code == 1
+    assert [row["state"] for row in failed.json["runs"]] == ["failed", "pending"]
+    assert "ZeroDivisionError" in failed.json["runs"][0]["reason"]
+    assert [row["state"] for row in thetarbm(*words).json["runs"]] == ["done", "done"]

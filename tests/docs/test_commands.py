@@ -11,8 +11,8 @@ import pytest
 
 from tests.docs.pages import PAGES, commands
 from thetarbm_cli.cli import COMMANDS, root
-from thetarbm_cli.experiments.runs.settings import by_section, parse_assignments, resolve
 from thetarbm_cli.registry import MODELS, ModelEntry
+from thetarbm_cli.specs import measuring, parse_assignments, train_spec
 
 
 @pytest.fixture
@@ -43,4 +43,6 @@ def test_commands_in_the_docs_are_understood(page: Path, calls: list[tuple[str, 
             assigned = parse_assignments(options["assignments"])
             given = {each: options[each] for each in ("sparsity", "tensor", "rotation", "epochs", "hidden")}
             named = {**{key: value for key, value in given.items() if value is not None}, **assigned}
-            resolve(options["model"], preset=options["preset"], **by_section(named))
+            train_spec(options["model"], named)
+        elif name == "evaluate":
+            measuring(parse_assignments(options["assignments"]))

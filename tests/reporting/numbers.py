@@ -39,7 +39,7 @@ def trainings(
         for seed in range(seeds):
             shift = 1 + 0.001 * (seed - (seeds - 1) / 2)
             found = {column: number * shift for column, number in chosen.items() if number is not None}
-            new = training_for(cell, seed, **found)
+            new = training_for(cell, seed, images="", **found)
             known = made.setdefault(new.run, new)
             keys = {each.spec.key for each in known.measurements}
             known.measurements += [each for each in new.measurements if each.spec.key not in keys]

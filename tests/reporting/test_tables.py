@@ -116,7 +116,7 @@ def test_sources_are_told_apart_by_name_and_checksum(tmp_path: Path) -> None:
 
 def test_making_and_draw_of_the_data_are_compared_beside_the_usual_source() -> None:
     def by_data(cell: Cell, column: str) -> float:
-        return {"bilinear": 20.0, "generated": 10.0}[cell.given["data.source"]] + cell.given["data.seed"]
+        return {"bilinear": 20.0, "generated": 10.0}[cell.given["data.source"]] + float(cell.given["data.seed"])
 
     cells = [cell for cell in CELLS if cell.experiment == "rbm"]
     usual, elsewhere = trainings(cells=cells), trainings(seeds=1, source="bilinear", cells=cells)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from dataclasses import replace
@@ -135,6 +136,9 @@ def train(
     from thetarbm_cli.store import MadeFor
 
     assigned = parse_assignments(assignments)
+    if "data.source" in assigned:
+        # A shell leaves ~ behind an equals sign.
+        assigned["data.source"] = os.path.expanduser(str(assigned["data.source"]))
     options = {name: value for name, value in settings.items() if value is not None}
     given = click.get_current_context().get_parameter_source
     data = {"data.dataset": train_on, "data.source": source}

@@ -34,8 +34,9 @@ from thetarbm_cli.ui import Cell, JobsDisplay, Progress, print_table, print_text
 if TYPE_CHECKING:
     from thetarbm_cli.pipeline import Report
     from thetarbm_cli.results import Results
-    from thetarbm_cli.schedule import Done, Job
+    from thetarbm_cli.schedule import Done, Job, Planner, State
     from thetarbm_cli.store import Store
+    from thetarbm_cli.suite import Cell as PlannedCell
     from thetarbm_cli.suite import Suite
 
 Count = Annotated[int, Field(ge=0)]
@@ -329,7 +330,7 @@ def status(
     """
     from thetarbm_cli.measures.theory import load_theory, why_due
     from thetarbm_cli.schedule import Planner
-    from thetarbm_cli.suite import choose_cells, find_suite, load_suite, seeds_of, shipped_path
+    from thetarbm_cli.suite import choose_cells, find_suite, load_suite, shipped_path
 
     # A link to itself has no end to resolve; it is refused when it is read.
     is_shipped = os.path.realpath(find_suite(suite_path)) == os.path.realpath(shipped_path())
@@ -345,12 +346,7 @@ def status(
             SuiteCell(experiment="theory", cell="theory", seeds=1, done=int(not reason), state=state, reason=reason)
         )
     for cell in cells:
-        given = str(cell.given.get("data.source", ""))
-        path = given if given.endswith(".npz") else None
-        runs = [
-            planner.state(cell.train_spec(seed), cell.measure_specs, [cell.name], path)[1:]
-            for seed in range(seeds_of(cell, seeds))
-        ]
+        runs = _states(planner, cell, seeds)
         state, reason = min(runs, key=lambda each: ORDER.index(each[0]))
         lacking = [str(seed) for seed, each in enumerate(runs) if each[0] == state]
         if state != "done" and len(lacking) < len(runs):
@@ -371,8 +367,29 @@ def status(
         # A column of reasons that nobody gives would only be in the way.
         width = 4 if any(each.reason for each in found) else 3
         print_table(("cell", "seeds", "state", "why")[:width], [row[:width] for row in rows])
-        session.say(f"{output.due} of {len(found)} cells lack runs" if output.due else "all runs are done")
+        told = f"{output.due} of {len(found)} cells lack runs" if output.due else "all runs are done"
+        due = {each.cell for each in found if each.state != "done"} if source is None else set()
+        used = {cell.source for cell in cells}
+        for other in sorted({each.spec.data.source for each in planner.trainings} - used) if due else ():
+            others = [cell for cell in suite.cells(profile, other) if cell.name in due and not cell.compares_data]
+            count = sum(all(each[0] == "done" for each in _states(planner, cell, seeds)) for cell in others)
+            if count:
+                told += f"; {'all' if count == len(due) else count} are recorded for --source {other}"
+        session.say(told)
     return EXIT_RUNS_MISSING if output.due else 0
+
+
+def _states(planner: Planner, cell: PlannedCell, seeds: int | None) -> list[tuple[State, str]]:
+    """Give state and reason of each run of a cell."""
+    from thetarbm_cli.store import MadeFor
+    from thetarbm_cli.suite import seeds_of
+
+    given, made_for = str(cell.given.get("data.source", "")), MadeFor(profile=cell.profile, cells=(cell.name,))
+    path = given if given.endswith(".npz") else None
+    return [
+        planner.state(cell.train_spec(seed), cell.measure_specs, made_for, path)[1:]
+        for seed in range(seeds_of(cell, seeds))
+    ]
 
 
 MODELS, SPARSITY, PROFILE, FIGURE = ("rbm", "orbm", "tirbm", "theta"), 0.3, "quick", "filters-theta"

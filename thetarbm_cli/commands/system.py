@@ -85,7 +85,7 @@ def prepare_data(
     if not session.print_json(PreparedSets(datasets=found) if dataset == "all" else found[0]):
         for data in found:
             print_text(f"{data.dataset} ({data.source}, seed {data.seed}){', cached' if data.cached else ''}")
-            print_fields(_as_fields(data), indent=2)
+            print_fields(_data_fields(data), indent=2)
 
 
 def _describe(session: Session, prepared: Prepared) -> PreparedData:
@@ -112,7 +112,7 @@ def _describe(session: Session, prepared: Prepared) -> PreparedData:
     )
 
 
-def _as_fields(data: PreparedData) -> list[tuple[str, str]]:
+def _data_fields(data: PreparedData) -> list[tuple[str, str]]:
     """Lay a data set out for people."""
     step = 360 / len(data.orientations)
     shares = "  ".join(f"{index * step:g}° {share:.1%}" for index, share in enumerate(data.orientations))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import scipy.sparse
 from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
@@ -235,6 +234,8 @@ class DirectionCounter:
     """
 
     def __init__(self, images: int, pixels: int, bins: int, weighting: str, shared: bool) -> None:
+        import scipy.sparse
+
         self.bins = bins
         self.weighting = weighting
         self.shared = shared

@@ -69,7 +69,7 @@ class TheoryRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     algorithm: int
     rotations: int
     size: int

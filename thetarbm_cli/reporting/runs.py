@@ -18,7 +18,7 @@ from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name, split_column
 from thetarbm_cli.results import described, main_numbers, numbers_of
-from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
+from thetarbm_cli.specs import ALGORITHM, OWN_IMAGES, MeasureSpec, TrainSpec
 from thetarbm_cli.store import Store, Training
 from thetarbm_cli.suite import Cell, Suite
 from thetarbm_cli.ui import Cell as Text
@@ -344,7 +344,9 @@ def _number(
     """Compare a measured number with the paper's, each with the digits that it has in the tables."""
     digits = MEASURES[measure].digits
     asking = [cell for cell in cells if spec.key in {each.key for each in cell.measure_specs}]
-    cell = next((cell for cell in asking if measure in cell.published), None)
+    # Of a user's own images the paper says nothing.
+    papers = asking if spec.dataset != OWN_IMAGES else []
+    cell = next((cell for cell in papers if measure in cell.published), None)
     published = cell.published[measure] if cell else None
     kinds = [suite.tables[table] for table in cell.tables if table in suite.tables] if cell else []
     usual = MeasureSpec.model_construct(offset=spec.offset and 20.0, part=spec.part)
