@@ -57,6 +57,39 @@ def _complete(history: list[dict[str, float]]) -> list[dict[str, float]]:
     return history
 
 
+class _Git(BaseModel):
+    revision: str
+    dirty: bool
+
+
+class _Pool(BaseModel):
+    library: str
+    version: str | None
+    threads: int
+
+
+class _Known(BaseModel):
+    """What readers may rely on of an environment; others of its names are anybody's."""
+
+    version: str = ""
+    python: str = ""
+    platform: str = ""
+    processor: str = ""
+    backend: str = ""
+    gpu: str | None = None
+    libraries: dict[str, str] = {}
+    blas: list[_Pool] = []
+    git: _Git | None = None
+
+
+def _readable(environment: dict[str, Any]) -> dict[str, Any]:
+    _Known.model_validate(environment)
+    return environment
+
+
+Environment = Annotated[dict[str, Any], AfterValidator(_readable)]
+
+
 class MadeFor(BaseModel):
     """What a training was first made for: cells of a suite, and the profile whose sizes it has."""
 
@@ -85,7 +118,7 @@ class Measurement(BaseModel):
     values: dict[str, Number | None]
     details: dict[str, Any] = {}
     seconds: Number | None = None
-    environment: dict[str, Any] = {}
+    environment: Environment = {}
 
 
 class Training(BaseModel):
@@ -106,7 +139,7 @@ class Training(BaseModel):
     checkpoint_seconds: Number = 0.0
     peak_memory_megabytes: Number | None = None
     products: int | None = None
-    environment: dict[str, Any] = {}
+    environment: Environment = {}
     made_for: MadeFor = MadeFor()
     measurements: list[Measurement] = Field(default=[], exclude=True)
 

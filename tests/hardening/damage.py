@@ -85,7 +85,7 @@ class House:
             "status": ["status", *suite, *source],
             "tables": ["tables", *suite],
             "check": ["tables", *suite, "--check"],
-            "clean": ["clean", *suite[:2]],
+            "clean": ["clean", "--dry-run", *suite[:2]],
             "info": ["info"],
             "list": ["list"],
         }[command]

@@ -256,7 +256,7 @@ def test_read_or_refused(quiet_house: House, reader: Reader, data: st.DataObject
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=3000, derandomize=False, **COMMON)
+@settings(max_examples=500, derandomize=False, **COMMON)
 @given(data=st.data())
 def test_read_or_refused_for_longer(quiet_house: House, reader: Reader, data: st.DataObject) -> None:
     reader(quiet_house, data.draw)

@@ -82,7 +82,7 @@ EVIL = {
             "{sparsity: [0.3, 0.1]}\n    measures",
             f"{{{', '.join(f'{axis}: [{AXIS}]' for axis in ('epochs', 'hidden', 'batch_size', 'rotations'))}}}\n    m",
         ).replace("    m: ", "    measures: "),
-        "cells in its 2 profiles, 10000 may be",
+        "profiles, 10000 may be",
     ),
     "seeds": (SMALL.replace("{seeds: 2}", "{seeds: 1000000000000}"), "less than or equal to 1000"),
     "many problems": (SMALL + "".join(f"  - {number}\n" for number in range(2000)), "of which the first 50 are"),
