@@ -96,17 +96,11 @@ def _score(model: RBM, images: Images, *, known: bool = True) -> Job:
     folder = TemporaryDirectory()  # it goes with the job
 
     def score() -> object:
-        kept: dict[str, Any] = {"chunk": DEFAULT_CHUNK, "copies": _COPIES, "offset": _OFFSET}
-        found = find_orientations(Store(Path(folder.name), Path(folder.name)), model, images, **kept) if known else None
+        store, turned = Store(Path(folder.name), Path(folder.name)), None
+        if known:
+            turned = find_orientations(store, model, images, chunk=DEFAULT_CHUNK, copies=_COPIES, offset=_OFFSET)
         size = int(np.sqrt(images.shape[1]))
-        return gamma_score(
-            model.transform,
-            images,
-            size=size,
-            rotations=_COPIES,
-            offset=_OFFSET,
-            orientations=None if found is None else lambda batch, first, n: found[n, first : first + len(batch)],
-        )
+        return gamma_score(model.transform, images, size=size, rotations=_COPIES, offset=_OFFSET, orientations=turned)
 
     return score
 

@@ -5,59 +5,51 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+from functools import reduce
+from importlib import import_module
+from operator import or_
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter
 
 from thetarbm_cli import storage
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
-# What each command prints, as module:Type; several where it depends on the call.
-TYPES = {
-    "experiments": ("thetarbm_cli.suite:Suite",),
-    "bench": ("benchmarks.report:Bench",),
-    "prepare-data": ("thetarbm_cli.data.prepared:PreparedData", "thetarbm_cli.data.prepared:PreparedSets"),
-    "train": ("thetarbm_cli.commands.runs:Trained",),
-    "evaluate": ("thetarbm_cli.commands.runs:Evaluation",),
-    "perturb": ("thetarbm_cli.commands.runs:Perturbed",),
-    "run": ("thetarbm_cli.commands.suite:SuiteRuns",),
-    "status": ("thetarbm_cli.commands.suite:SuiteStatus",),
-    "tables": ("thetarbm_cli.reporting.tables:Tables",),
-    "multiverse": ("thetarbm_cli.reporting.multiverse:Multiverse",),
-    "report": ("thetarbm_cli.commands.report:WrittenPage",),
-    "figures": ("thetarbm_cli.commands.figures:Figures",),
-    "list": ("thetarbm_cli.reporting.runs:ListedRuns",),
-    "show": ("thetarbm_cli.reporting.runs:ShownRun", "thetarbm_cli.reporting.runs:ComparedRuns"),
-    "pack": ("thetarbm_cli.commands.records:Packed",),
-    "clean": ("thetarbm_cli.commands.records:Cleaned",),
-    "verify": ("thetarbm_cli.measures.theory:Verified",),
-    "info": ("thetarbm_cli.environment:Info",),
+
+# What each command prints: one of these types.
+OUTPUTS: dict[str, list[str]] = {
+    "prepare-data": ["thetarbm_cli.data.prepared:PreparedData", "thetarbm_cli.data.prepared:PreparedSets"],
+    "train": ["thetarbm_cli.commands.runs:Trained"],
+    "evaluate": ["thetarbm_cli.commands.runs:Evaluation"],
+    "perturb": ["thetarbm_cli.commands.runs:Perturbed"],
+    "run": ["thetarbm_cli.commands.suite:SuiteRuns"],
+    "status": ["thetarbm_cli.commands.suite:SuiteStatus"],
+    "tables": ["thetarbm_cli.reporting.tables:Tables"],
+    "multiverse": ["thetarbm_cli.reporting.multiverse:Multiverse"],
+    "report": ["thetarbm_cli.commands.report:WrittenPage"],
+    "list": ["thetarbm_cli.reporting.runs:ListedRuns"],
+    "show": ["thetarbm_cli.reporting.runs:ShownRun", "thetarbm_cli.reporting.runs:ComparedRuns"],
+    "figures": ["thetarbm_cli.commands.figures:Figures"],
+    "pack": ["thetarbm_cli.commands.records:Packed"],
+    "clean": ["thetarbm_cli.commands.records:Cleaned"],
+    "verify": ["thetarbm_cli.measures.theory:Verified"],
+    "info": ["thetarbm_cli.environment:Info"],
 }
+OTHERS = {"experiments": ["thetarbm_cli.suite:Suite"], "bench": ["benchmarks.report:Bench"]}
 
 
-def schema_text(*targets: str) -> str:
-    """Write the schema of a type, or of one of several, as it stands in its file."""
-    kinds = []
-    for target in targets:
-        module, _, name = target.partition(":")
-        kinds.append(getattr(importlib.import_module(module), name))
-    union: Any = kinds[0]
-    for kind in kinds[1:]:
-        union = union | kind
-    # What is None by default is left out of the output.
-    schema = TypeAdapter(union).json_schema(mode="validation")
-    return (
-        json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}, indent=2, ensure_ascii=False)
-        + "\n"
-    )
+def schema_text(kinds: list[str]) -> str:
+    """Give the schema of one of some types, each named ``module:Type``, as it stands in its file."""
+    named = [kind.split(":") for kind in kinds]
+    union = reduce(or_, (getattr(import_module(module), name) for module, name in named))
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **TypeAdapter(union).json_schema()}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def schemas() -> dict[Path, str]:
     """Give the content of every schema by its path."""
-    return {FOLDER / f"{name}.schema.json": schema_text(*targets) for name, targets in TYPES.items()}
+    return {FOLDER / f"{name}.schema.json": schema_text(kinds) for name, kinds in {**OTHERS, **OUTPUTS}.items()}
 
 
 if __name__ == "__main__":

@@ -382,8 +382,8 @@ class Store:
     def pack(self, path: Path, runs: Iterable[str], *, slim: bool = False) -> int:
         """Write trainings and measurements, together with what the pack has already; count its trainings.
 
-        The same records give the same bytes. A slim pack is without the lists behind the numbers and, in the folder of
-        packs, without what another pack has.
+        The same records give the same bytes. A slim pack is without the details behind the numbers and, in the folder
+        of packs, without what another pack has.
         """
         if not path.name.endswith(PACKS.removeprefix("*")):
             raise InputError(f"{path} is not read by any command: let its name end in {PACKS.removeprefix('*')}")
@@ -408,8 +408,7 @@ class Store:
                 if any(line["spec"] == content["spec"] and told.items() <= line.items() for line in others):
                     continue
                 if slim and "details" in content:
-                    kept = {name: it for name, it in content["details"].items() if not isinstance(it, list | dict)}
-                    content["details"] = kept
+                    content["details"] = {}
                 lines.append(documents.line_text(content))
         storage.write_bytes(path, lzma.compress("".join(f"{line}\n" for line in lines).encode(), preset=9))
         return len(found)

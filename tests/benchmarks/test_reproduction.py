@@ -3,26 +3,28 @@ import json
 import pytest
 
 from benchmarks.reproduction import RecordedTimes, logged_time, products_ratio, recorded_times
-from tests.reporting.numbers import records
+from tests.records import save
+from tests.reporting.numbers import trainings
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.store import RunContext, RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
-from thetarbm_cli.experiments.suite_file import shipped_path
+from thetarbm_cli.store import Store
+from thetarbm_cli.suite import load_suite, shipped_path
 
 # Tables 1 and 2: four models at three targets; two controls; Table 3: 16 cells; "Training on mnist": two models.
 WANTED = 12 + 2 + 16 + 2
 
 
 @pytest.fixture
-def context(tmp_path):
-    return RunContext(tmp_path / "data", RunStore(tmp_path / "results"))
+def store(tmp_path):
+    return Store(tmp_path / "results", tmp_path / "data")
 
 
-def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(context):
-    for record in records(lambda cell, column: 0.5, seeds=2):
-        times = {"train_seconds": 100.0, "evaluate_seconds": 20.0 if record.seed == 0 else 10.0}
-        context.store.save(record.model_copy(update={"timings": times}))
-    recorded = recorded_times(context, load_suite(shipped_path()))
+def test_the_records_are_summed_up_seed_by_seed_and_the_fastest_seed_counts(store):
+    for training in trainings(lambda cell, column: 0.5, seeds=2):
+        training.seconds = 100.0
+        # However many measurements there are, the first has taken it all.
+        training.measurements[0].seconds = 20.0 if training.spec.seed == 0 else 10.0
+        save(store.results, training)
+    recorded = recorded_times(store, load_suite(shipped_path()))
     # The two controls have seed 0 alone.
     second = 110.0 * (WANTED - 2) + 120.0 * 2
     assert recorded == RecordedTimes(seconds={0: 120.0 * WANTED, 1: second}, runs=WANTED, wanted=WANTED)
@@ -47,11 +49,10 @@ def test_products_are_counted_for_every_run_once():
     assert ratio.value == pytest.approx(20.0 * 60 * 2 / (sum(measured.values()) * 1e-5))
 
 
-def test_a_part_of_the_records_gives_no_figure(context):
-    assert recorded_times(context, load_suite(shipped_path())) == RecordedTimes({}, 0, WANTED)
-    for record in records(lambda cell, column: 0.5, seeds=1)[:5]:
-        context.store.save(record)
-    recorded = recorded_times(context, load_suite(shipped_path()))
+def test_a_part_of_the_records_gives_no_figure(store):
+    assert recorded_times(store, load_suite(shipped_path())) == RecordedTimes({}, 0, WANTED)
+    save(store.results, *trainings(lambda cell, column: 0.5, seeds=1)[:5])
+    recorded = recorded_times(store, load_suite(shipped_path()))
     assert recorded.runs == 5
     assert recorded.ratio() is None
 
