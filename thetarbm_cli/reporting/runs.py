@@ -476,7 +476,7 @@ def _history(run: ShownRun) -> list[str]:
     lines = [f"{run.epochs} epoch{'' if run.epochs == 1 else 's'}"]
     for curve, name in CURVES.items():
         if values := run.history[curve]:
-            lines.append(f"{name} {sparkline(values, WIDEST_CURVE)} {values[0]:.4g} → {values[-1]:.4g}")
+            lines.append(f"{name} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
     return lines
 
 
@@ -492,11 +492,15 @@ def _environment(environment: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def sparkline(values: Sequence[float], width: int) -> str:
-    """Draw values as a line of blocks, means of several where there are more than fit."""
-    count = min(len(values), width)
-    edges = [round(place * len(values) / count) for place in range(count + 1)]
-    means = [statistics.fmean(values[first:last]) for first, last in pairwise(edges)]
-    low, high = min(means), max(means)
-    top = len(BLOCKS) - 1
-    return "".join(BLOCKS[round((value - low) / (high - low) * top) if high > low else 0] for value in means)
+def sparkline(values: Sequence[float], width: int = WIDEST_CURVE) -> str:
+    """Draw values as blocks, the lowest value the lowest block; more than `width` are averaged in groups."""
+    if len(values) > width:
+        edges = [len(values) * number // width for number in range(width + 1)]
+        values = [statistics.fmean(values[start:end]) for start, end in pairwise(edges)]
+    low, high = min(values), max(values)
+    # Halved before they are subtracted: the difference of two huge numbers would be infinite.
+    spread = high / 2 - low / 2
+    if spread == 0:
+        return BLOCKS[0] * len(values)
+    places = ((value / 2 - low / 2) / spread * len(BLOCKS) for value in values)
+    return "".join(BLOCKS[min(int(place), len(BLOCKS) - 1)] for place in places)
