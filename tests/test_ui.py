@@ -22,10 +22,11 @@ from rich.cells import cell_len
 
 from tests.commands.terminals import CONTROL, in_terminal
 from tests.runs import call, run_of
-from tests.suites import FAILING, record_for, save, write_suite
+from tests.records import save, training_for
+from tests.suites import FAILING, write_suite
 from thetarbm_cli import ui
-from thetarbm_cli.experiments.runs.store import RunStore
-from thetarbm_cli.experiments.suite.loader import load_suite
+from thetarbm_cli.store import Store
+from thetarbm_cli.suite import load_suite
 
 on_unix = pytest.mark.skipif(sys.platform == "win32", reason="has no pseudo-terminals")
 
@@ -131,7 +132,7 @@ def test_markdown_marks_the_best_and_keeps_strokes() -> None:
 
 @on_unix
 def test_commands_fit_a_terminal(evaluated: Path, data_dir: Path, tmp_path: Path) -> None:
-    runs = RunStore(evaluated).identifiers()
+    runs = Store(evaluated, shipped=False).identifiers()
     here = ["--results", str(evaluated), "--data-dir", str(data_dir)]
     shown = {}
     for call_words in (
@@ -139,7 +140,7 @@ def test_commands_fit_a_terminal(evaluated: Path, data_dir: Path, tmp_path: Path
         ["multiverse"],
         ["multiverse", "--universe", "batch=500"],
         [*here, "list"],
-        [*here, "compare", *runs[:2]],
+        [*here, "show", *runs[:2]],
         [*here, "show", run_of(evaluated, "orbm")],
         [*here, "prepare-data"],
     ):
@@ -165,7 +166,7 @@ def test_states_have_colour_unless_it_is_not_wanted(tmp_path: Path) -> None:
     suite = write_suite(tmp_path)
     cell = load_suite(suite).cells("paper")[0]
     numbers = {"test_error_percent": 1.0, "gamma_train": 0.5, "gamma_test": 0.5}
-    save(tmp_path / "results", *(record_for(cell, seed, **numbers) for seed in (0, 1)))
+    save(tmp_path / "results", *(training_for(cell, seed, **numbers) for seed in (0, 1)))
     words = ("status", "--suite", str(suite), "--results", str(tmp_path / "results"), "--data-dir", str(tmp_path))
     seen = in_terminal(*words)
     assert seen.code == 3

@@ -380,6 +380,7 @@ def _one_by_one(
     try:
         for job in jobs:
             current[:] = [job]
+            poll([job])
             done = do(store, backend, job)
             current.clear()
             yield job, done

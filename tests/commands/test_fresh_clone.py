@@ -21,6 +21,13 @@ from thetarbm_cli.store import Store
 
 TINY = ("--suite", "experiments.yaml", "--profile", "tiny")
 FIGURES = ("figures", "table-1", "filters-theta", *TINY)
+PERTURBED = """\
+  - name: perturbation
+    like: theta
+    set: {sparsity: 0.3}
+    grid: {n: [1], p: [0.1, 0.4]}
+    tables: ["3"]
+"""
 PERTURB = ("perturb", "--profile", "tiny", "--n", "1", "--p", "0.1,0.4")
 
 
@@ -37,7 +44,7 @@ def clone(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     origin.mkdir()
     git(origin, "init", "-q")
     shutil.copy(ROOT / ".gitignore", origin)
-    (origin / "experiments.yaml").write_text(SMALL)
+    (origin / "experiments.yaml").write_text(SMALL + PERTURBED)
     monkeypatch.chdir(origin)
     results = origin / "results"
     train = ("train", "--model", "orbm", "--profile", "tiny")
@@ -45,6 +52,7 @@ def clone(small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert call(small_data, results, *arguments).code == 0
     for run in Store(results, shipped=False).identifiers():
         rewrite(results, run, {"weights_sha256": "0" * 64})
+    assert call(small_data, results, "pack", "--all", "--remove").code == 0
     git(origin, "add", "-A")
     git(origin, "commit", "-qm", "results")
     git(tmp_path, "clone", "-q", str(origin), "clone")

@@ -320,6 +320,7 @@ def evaluate(
     as_recorded = every and not (force or profile or assigned or grid_search or invariance)
     output = Evaluation(runs=[])
     with Display(session.quiet) as display:
+        display.update("runs", "", 0, len(chosen))
         # The libraries take a second.
         from thetarbm_cli.evaluation import measure
         from thetarbm_cli.results import main_numbers
@@ -348,8 +349,7 @@ def evaluate(
                 if not every or isinstance(error, StorageError):
                     raise
                 logger.warning("%s", error)
-            if len(chosen) > 1:
-                display.update("runs", "", number + 1, len(chosen))
+            display.update("runs", "", number + 1, len(chosen))
     if not session.print_json(output):
         files = {(run.source, run.train_sha256) for run in output.runs if run.dataset == OWN_IMAGES}
         for run in output.runs:

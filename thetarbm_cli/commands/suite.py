@@ -234,6 +234,9 @@ def make_jobs(
                 held = store.holder(job.run) if job.run else None
                 if held is not None:
                     display.update(job.name, held.step, held.done, held.total)
+                elif not on_cluster:
+                    # A cluster says of none whether it has begun.
+                    display.update(job.name, "", 0, 0)
 
         back = {planned: job for job, planned in known.items()}
         for planned, done in schedule.run(
