@@ -526,7 +526,7 @@ def _connected(scheduler: str | None, workers: int) -> Iterator[Any]:
 def _places(client: Any) -> int:
     """Count the threads of all workers there are, and one where there are none yet."""
     try:
-        return max(1, sum(client.nthreads().values()))
+        return max(1, int(sum(client.nthreads().values())))
     except Exception as error:
         raise ThetaRBMError(LOST_SCHEDULER) from error
 
