@@ -13,9 +13,8 @@ import pytest
 
 from tests.docs.pages import DOCS, blocks
 from tests.runs import call, finish, spawn
-from tests.suites import metrics_of
-from thetarbm_cli.experiments.runs.store import RunStore
 from thetarbm_cli.registry import MODELS
+from thetarbm_cli.store import Store
 
 
 @pytest.fixture
@@ -65,17 +64,16 @@ def test_the_examples_run_block_by_block(folder: Path) -> None:
                     outcome = finish(spawn(Path("data"), Path("results"), *arguments))
                 else:
                     outcome = call(Path("data"), Path("results"), *arguments)
-                assert outcome.code == 0, outcome.err
+                assert outcome.code == 0, (line, outcome.err)
                 printed.append(outcome.out)
     # Each example left what it says: a plug-in's run, some of the package's models, and a suite on the user's images.
-    store = RunStore(folder / "results")
+    store = Store(folder / "results", shipped=False)
     models = Counter(run.rpartition("-")[0] for run in store.identifiers())
     assert models == {"averaged": 1, "rbm": 1 + 4, "theta": 1 + 4, "pixels": 1, "aligned-pixels": 1}
     gammas = {}
-    for run in store.identifiers():
-        record = store.load(run)
-        if record is not None and record.settings.data.train == 300:
-            gammas[record.settings.model] = metrics_of(record)["gamma"]["test"]["mean"]
+    for training in store.trainings():
+        if training.spec.data.train == 300:
+            gammas[training.spec.model] = training.values["gamma_test"]
     assert gammas["averaged"] > gammas["rbm"]
     assert "Table 1: test error of an RBF-SVM on digits.npz" in printed[-1]
     assert "features.npz: 1797 images × 50 features\n" in printed
