@@ -1,25 +1,21 @@
 from __future__ import annotations
 
-from typing import Any
-
 from scripts.evidence import CELLS, Evidence
-from tests.suites import record_for
+from tests.records import training_for
 from tests.reporting.numbers import SUITE
-from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
-from thetarbm_cli.reporting.frame import collect
+from thetarbm_cli.results import collect
+from thetarbm_cli.store import Training
 
 SHIPPED = {cell.name: cell for cell in SUITE.cells("paper")}
 
 
-def evidence(*records: RunRecord) -> Evidence:
-    return Evidence(collect(list(SHIPPED.values()), records), None)
+def evidence(*trainings: Training) -> Evidence:
+    return Evidence(SUITE, collect(SUITE, "paper", trainings, in_tables=False)[:1], None)
 
 
-def measured(cell: str, seed: int = 0, **changes: Any) -> RunRecord:
-    record = record_for(SHIPPED[cell], seed, test_error_percent=10.0 + seed, gamma_train=0.25, gamma_test=0.5)
-    if "metrics" in changes:
-        changes["metrics"] = MetricsPart.model_validate(changes["metrics"])
-    return record.model_copy(update=changes)
+def measured(cell: str, seed: int = 0, **numbers: float) -> Training:
+    usual = {"test_error_percent": 10.0 + seed, "gamma_train": 0.25, "gamma_test": 0.5}
+    return training_for(SHIPPED[cell], seed, **{**usual, **numbers})
 
 
 def rows(text: str) -> list[list[str]]:
@@ -39,22 +35,21 @@ def test_cells_are_in_the_suite_and_without_records_the_command_is_told() -> Non
 
 
 def test_only_cells_with_runs_have_a_line_with_mean_deviation_and_published_value() -> None:
-    history = [{"epoch": 1.0, "reconstruction_error": 1.0, "mean_activation": 0.125}]
-    records = [measured("theta-full", seed, history=history) for seed in (0, 1)]
+    records = [measured("theta-full", seed, mean_activation=0.125) for seed in (0, 1)]
     (row,) = rows(evidence(*records).of("tensor"))
     assert row == ["`theta-full`", "10.50 ± 0.71", "0.5000 ± 0.0000", "0.125", "2"]
     both = rows(evidence(*records, measured("theta/sparsity=0.3")).of("tensor"))
-    assert both == [["`theta/sparsity=0.3`", "10.00 (10.31)", "0.5000 (0.9062)", "—", "1"], row]
+    assert both == [["`theta/sparsity=0.3`", "10.00 (10.31)", "0.5000 (0.9062)", "0.300", "1"], row]
     assert "error in % 0.71 (`theta-full`), γ test 0.0000" in evidence(*records).of("seeds")
 
 
 def test_runs_that_are_in_several_cells_count_once_where_runs_are_counted() -> None:
-    def scored(seed: int, mean: float, ratio: float, dead: int) -> RunRecord:
-        score = {"mean": mean, "ratio_of_sums": ratio, "dead_units": dead}
-        return measured("theta/sparsity=0.3", seed, metrics={"gamma": {"offset": 20.0, "train": score, "test": score}})
+    def scored(seed: int, mean: float, ratio: float, dead: int) -> Training:
+        parts = ("train", "test")
+        numbers = {f"{name}_{part}": value for name, value in (("gamma", mean), ("gamma_ratio", ratio)) for part in parts}
+        return measured("theta/sparsity=0.3", seed, **numbers, dead_units_train=dead, dead_units_test=dead)
 
     known = evidence(scored(0, 0.5, 0.51, 0), scored(1, 0.5, 0.47, 3))
-    assert len(known.numbers[0].records) > 1
     assert "Over 4 γ-scores the two ways differ by 0.0200 on average, by 0.0300 at most." in known.of("gamma-mean")
     assert "2 of 4 γ-scores leave out dead units, 3 at most." in known.of("dead-units")
     assert "None of 2 γ-scores leaves out a unit." in evidence(scored(0, 0.5, 0.5, 0)).of("dead-units")

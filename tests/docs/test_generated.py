@@ -10,10 +10,10 @@ import click
 import pytest
 
 from tests.docs.pages import DOCS, script
-from tests.suites import record_for, save
+from tests.records import save, training_for
 from tests.reporting.numbers import SUITE
 from thetarbm_cli.cli import COMMANDS, root
-from thetarbm_cli.models import model_class
+from thetarbm_cli.parameters import declared
 from thetarbm_cli.registry import MODELS
 from thetarbm_cli.reporting.claims import CLAIMS
 from thetarbm_cli.reporting.render import outdated
@@ -47,7 +47,7 @@ def test_the_reference_has_every_command_and_option() -> None:
     for option in root.params:
         assert f"`{option.opts[0]}" in sections["Global options"]
     assert re.findall(r"^\| (\d+) \|", sections["Exit codes"], re.MULTILINE) == ["0", "1", "2", "3", "130"]
-    for name in {name for model in MODELS.own for name in model_class(model).default_settings()}:
+    for name in {name for model in MODELS.own for name in declared(model)}:
         assert f"- `{name}` (" in sections["Settings"]
 
 
@@ -65,7 +65,7 @@ def test_numbers_come_from_the_records(build_docs: ModuleType, tmp_path: Path) -
         next(cell for cell in SUITE.cells("paper") if cell.name == f"theta/sparsity={target}") for target in (0.3, 0.2)
     )
     for cell, seed, error in ((first, 0, 12.5), (first, 1, 13.5), (second, 0, 12.5)):
-        save(tmp_path, record_for(cell, seed, test_error_percent=error, gamma_train=0.5, gamma_test=0.625))
+        save(tmp_path, training_for(cell, seed, test_error_percent=error, gamma_train=0.5, gamma_test=0.625))
 
     def words(text: str, beginning: str) -> list[str]:
         line = next(line for line in text.splitlines() if line.startswith(beginning))
