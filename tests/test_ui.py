@@ -21,13 +21,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.commands.terminals import CONTROL, in_terminal
-from tests.runs import call, run_of
 from tests.records import save, training_for
+from tests.runs import call, run_of
 from tests.suites import FAILING, write_suite
 from thetarbm_cli import ui
 from thetarbm_cli.store import Store
 from thetarbm_cli.suite import load_suite
-
 
 words = st.text("abγθ,=/ ", min_size=1, max_size=60).filter(str.strip)
 numbers = st.floats(0, 1000).map(lambda value: f"{value:.4f} ± 0.0001\n(0.9000)")

@@ -57,6 +57,39 @@ def _complete(history: list[dict[str, float]]) -> list[dict[str, float]]:
     return history
 
 
+class _Git(BaseModel):
+    revision: str
+    dirty: bool
+
+
+class _Pool(BaseModel):
+    library: str
+    version: str | None
+    threads: int
+
+
+class _Known(BaseModel):
+    """What readers may rely on of an environment; others of its names are anybody's."""
+
+    version: str = ""
+    python: str = ""
+    platform: str = ""
+    processor: str = ""
+    backend: str = ""
+    gpu: str | None = None
+    libraries: dict[str, str] = {}
+    blas: list[_Pool] = []
+    git: _Git | None = None
+
+
+def _readable(environment: dict[str, Any]) -> dict[str, Any]:
+    _Known.model_validate(environment)
+    return environment
+
+
+Environment = Annotated[dict[str, Any], AfterValidator(_readable)]
+
+
 class MadeFor(BaseModel):
     """What a training was first made for: cells of a suite, and the profile whose sizes it has."""
 
@@ -85,7 +118,7 @@ class Measurement(BaseModel):
     values: dict[str, Number | None]
     details: dict[str, Any] = {}
     seconds: Number | None = None
-    environment: dict[str, Any] = {}
+    environment: Environment = {}
 
 
 class Training(BaseModel):
@@ -106,7 +139,7 @@ class Training(BaseModel):
     checkpoint_seconds: Number = 0.0
     peak_memory_megabytes: Number | None = None
     products: int | None = None
-    environment: dict[str, Any] = {}
+    environment: Environment = {}
     made_for: MadeFor = MadeFor()
     measurements: list[Measurement] = Field(default=[], exclude=True)
 
@@ -339,14 +372,15 @@ class Store:
         if self._load(training.run, []) is not None:
             raise StorageError(f"{path} is there already, and is not written over")
         if path.exists():
-            # A record that cannot be read is kept beside.
-            number = next(n for n in itertools.count(1) if not path.with_name(f"damaged-{n}.json").exists())
-            path.rename(path.with_name(f"damaged-{number}.json"))
+            _put_aside(path)
         documents.write(path, training.model_dump(mode="json"))
 
     def add(self, measurement: Measurement) -> None:
         """Append a measurement to its training's."""
-        documents.append_line(self.path(measurement.run, MEASURES), measurement.model_dump(mode="json"))
+        path = self.path(measurement.run, MEASURES)
+        if os.path.lexists(path) and not path.is_file():
+            _put_aside(path)
+        documents.append_line(path, measurement.model_dump(mode="json"))
 
     # Weights and checkpoints
 
@@ -382,8 +416,8 @@ class Store:
     def pack(self, path: Path, runs: Iterable[str], *, slim: bool = False) -> int:
         """Write trainings and measurements, together with what the pack has already; count its trainings.
 
-        The same records give the same bytes. A slim pack is without the lists behind the numbers and, in the folder of
-        packs, without what another pack has.
+        The same records give the same bytes. A slim pack is without the details behind the numbers and, in the folder
+        of packs, without what another pack has.
         """
         if not path.name.endswith(PACKS.removeprefix("*")):
             raise InputError(f"{path} is not read by any command: let its name end in {PACKS.removeprefix('*')}")
@@ -408,8 +442,7 @@ class Store:
                 if any(line["spec"] == content["spec"] and told.items() <= line.items() for line in others):
                     continue
                 if slim and "details" in content:
-                    kept = {name: it for name, it in content["details"].items() if not isinstance(it, list | dict)}
-                    content["details"] = kept
+                    content["details"] = {}
                 lines.append(documents.line_text(content))
         storage.write_bytes(path, lzma.compress("".join(f"{line}\n" for line in lines).encode(), preset=9))
         return len(found)
@@ -504,6 +537,17 @@ def _from_lines(run: str, lines: Iterable[dict[str, Any]], path: Path) -> Traini
         )
         found.measurements = [each for each in own if each is not None]
     return found
+
+
+def _put_aside(path: Path) -> None:
+    """Keep what cannot be read beside, as ``damaged-1`` and so on."""
+    names = (path.with_name(f"damaged-{number}{path.suffix}") for number in itertools.count(1))
+    target = next(name for name in names if not os.path.lexists(name))
+    logger.warning("%s cannot be used, and is kept as %s", path, target.name)
+    try:
+        path.rename(target)
+    except OSError as error:
+        raise StorageError(f"cannot rename {path}: {error.strerror}") from error
 
 
 def _texts(training: Training) -> set[str]:

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.experiments.runs import call
-from tests.experiments.suites import record_for, save, write_suite
-from tests.reporting.numbers import records
+from tests.records import save, training_for
+from tests.reporting.numbers import trainings
 from tests.reporting.test_multiverse import SUITE as UNIVERSES
-from tests.reporting.test_multiverse import records_of, usual
-from thetarbm_cli.experiments.multiverse import Readings, multiverse_store
-from thetarbm_cli.experiments.runs.record import EnvironmentPart
-from thetarbm_cli.experiments.suite.loader import load_suite
+from tests.reporting.test_multiverse import trainings_of, usual
+from tests.runs import call
+from tests.suites import write_suite
+from thetarbm_cli.suite import load_suite
+from thetarbm_cli.universes import Readings
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route
 
 HOSTILE = "<script>window.harmed = true</script><img src=x onerror='window.harmed = true'>"
 HOSTILE_SUITE = f"""\
-format: 1
+format: 2
 title: "{HOSTILE}"
 assumptions:
   - {{name: open, reading: "{HOSTILE}", why: "{HOSTILE}"}}
@@ -62,7 +62,7 @@ def browser() -> Iterator[Browser]:
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of the shipped suite with the paper's own numbers and those figures that need records alone."""
     folder = tmp_path_factory.mktemp("report")
-    save(folder / "results", *records())
+    save(folder / "results", *trainings())
     path = folder / "page.html"
     done = call(folder / "data", folder / "results", "report", "--out", str(path), "--json")
     assert done.code == 0
@@ -77,9 +77,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite = folder / "suite.yaml"
     suite.write_text(HOSTILE_SUITE, encoding="utf-8")
     cell = load_suite(suite).cells("paper")[0]
-    changes: dict[str, Any] = {"run": "<script>", "environment": EnvironmentPart(processor=HOSTILE)}
-    numbers = {"test_error_percent": 15.0, "gamma_train": 0.2, "gamma_test": 0.2}
-    save(folder / "results", record_for(cell, **numbers).model_copy(update=changes))
+    numbers: dict[str, Any] = {"test_error_percent": 15.0, "gamma_train": 0.2, "gamma_test": 0.2}
+    changes = {"environment": {"processor": HOSTILE}}
+    save(folder / "results", training_for(cell, **numbers).model_copy(update=changes))
     path = folder / "page.html"
     assert call(folder, folder / "results", "report", "--suite", str(suite), "--out", str(path)).code == 0
     return path
@@ -90,9 +90,7 @@ def universes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with universes of readings."""
     folder = tmp_path_factory.mktemp("universes")
     suite = write_suite(folder, UNIVERSES)
-    store = multiverse_store(folder)
-    for record in records_of(Readings(load_suite(suite)), usual):
-        store.save(record)
+    save(folder, *trainings_of(Readings(load_suite(suite)), usual))
     path = folder / "page.html"
     assert call(folder, folder, "report", "--suite", str(suite), "--out", str(path)).code == 0
     return path

@@ -21,8 +21,8 @@ from thetarbm_cli.data.recipes import PARTS, Arrays, Recipe, Request
 from thetarbm_cli.data.sources import mnist, official
 from thetarbm_cli.data.sources.official import TEST_FILE, TRAIN_VALID_FILE, archive_checksum, read_official
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.experiments.runs.settings import DataSettings
 from thetarbm_cli.registry import DATASETS, DatasetEntry, load_target
+from thetarbm_cli.specs import train_spec
 
 
 @pytest.fixture(scope="session")
@@ -234,7 +234,7 @@ def test_a_new_data_set_is_a_recipe_and_a_line_of_the_registry(tmp_path: Path, m
     assert made.path.name == "mnist-negative-generated-seed0.npz"
     assert made.images.min() == 0
     assert prepare(tmp_path, "mnist-negative").cached
-    assert DataSettings(train_on="mnist-negative").tested_on == "mnist-negative"
+    assert train_spec("rbm", {"data.dataset": "mnist-negative"}).tested_on == "mnist-negative"
     for each in DATASETS:
         for source in each.sources:
             assert callable(load_target(each.sources[source])(Request(tmp_path, source)).build)

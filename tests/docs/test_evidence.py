@@ -2,20 +2,23 @@ from __future__ import annotations
 
 from scripts.evidence import CELLS, Evidence
 from tests.records import training_for
-from tests.reporting.numbers import SUITE
 from thetarbm_cli.results import collect
 from thetarbm_cli.store import Training
+from thetarbm_cli.suite import load_suite, shipped_path
 
+SUITE = load_suite(shipped_path(), check_settings=False)
 SHIPPED = {cell.name: cell for cell in SUITE.cells("paper")}
 
 
 def evidence(*trainings: Training) -> Evidence:
-    return Evidence(SUITE, collect(SUITE, "paper", trainings, in_tables=False)[:1], None)
+    found = collect(SUITE, "paper", trainings, in_tables=False)
+    return Evidence(SUITE, [each for each in found if each.source.is_papers], None)
 
 
 def measured(cell: str, seed: int = 0, **numbers: float) -> Training:
-    usual = {"test_error_percent": 10.0 + seed, "gamma_train": 0.25, "gamma_test": 0.5}
-    return training_for(SHIPPED[cell], seed, **{**usual, **numbers})
+    return training_for(
+        SHIPPED[cell], seed, test_error_percent=10.0 + seed, gamma_train=0.25, **{"gamma_test": 0.5, **numbers}
+    )
 
 
 def rows(text: str) -> list[list[str]]:
@@ -45,11 +48,12 @@ def test_only_cells_with_runs_have_a_line_with_mean_deviation_and_published_valu
 
 def test_runs_that_are_in_several_cells_count_once_where_runs_are_counted() -> None:
     def scored(seed: int, mean: float, ratio: float, dead: int) -> Training:
-        parts = ("train", "test")
-        numbers = {f"{name}_{part}": value for name, value in (("gamma", mean), ("gamma_ratio", ratio)) for part in parts}
-        return measured("theta/sparsity=0.3", seed, **numbers, dead_units_train=dead, dead_units_test=dead)
+        scores = {"gamma": mean, "gamma_ratio": ratio, "dead_units": dead}
+        numbers = {f"{name}_{role}": value for name, value in scores.items() for role in ("train", "test")}
+        return training_for(SHIPPED["theta/sparsity=0.3"], seed, **numbers)
 
     known = evidence(scored(0, 0.5, 0.51, 0), scored(1, 0.5, 0.47, 3))
+    assert sum(bool(known.numbers[0].trainings(cell)) for cell in known.numbers[0].cells) > 1
     assert "Over 4 γ-scores the two ways differ by 0.0200 on average, by 0.0300 at most." in known.of("gamma-mean")
     assert "2 of 4 γ-scores leave out dead units, 3 at most." in known.of("dead-units")
     assert "None of 2 γ-scores leaves out a unit." in evidence(scored(0, 0.5, 0.5, 0)).of("dead-units")

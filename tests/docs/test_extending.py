@@ -64,16 +64,13 @@ def test_the_examples_run_block_by_block(folder: Path) -> None:
                     outcome = finish(spawn(Path("data"), Path("results"), *arguments))
                 else:
                     outcome = call(Path("data"), Path("results"), *arguments)
-                assert outcome.code == 0, (line, outcome.err)
+                assert outcome.code == 0, outcome.err
                 printed.append(outcome.out)
     # Each example left what it says: a plug-in's run, some of the package's models, and a suite on the user's images.
-    store = Store(folder / "results", shipped=False)
+    store = Store(folder / "results")
     models = Counter(run.rpartition("-")[0] for run in store.identifiers())
     assert models == {"averaged": 1, "rbm": 1 + 4, "theta": 1 + 4, "pixels": 1, "aligned-pixels": 1}
-    gammas = {}
-    for training in store.trainings():
-        if training.spec.data.train == 300:
-            gammas[training.spec.model] = training.values["gamma_test"]
+    gammas = {each.spec.model: each.values["gamma_test"] for each in store.trainings() if each.spec.data.train == 300}
     assert gammas["averaged"] > gammas["rbm"]
     assert "Table 1: test error of an RBF-SVM on digits.npz" in printed[-1]
     assert "features.npz: 1797 images × 50 features\n" in printed

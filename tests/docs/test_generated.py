@@ -11,12 +11,14 @@ import pytest
 
 from tests.docs.pages import DOCS, script
 from tests.records import save, training_for
-from tests.reporting.numbers import SUITE
 from thetarbm_cli.cli import COMMANDS, root
 from thetarbm_cli.parameters import declared
 from thetarbm_cli.registry import MODELS
 from thetarbm_cli.reporting.claims import CLAIMS
 from thetarbm_cli.reporting.render import outdated
+from thetarbm_cli.suite import load_suite, shipped_path
+
+SUITE = load_suite(shipped_path(), check_settings=False)
 
 
 @pytest.fixture

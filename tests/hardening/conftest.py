@@ -6,10 +6,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from tests.experiments.runs import small_data, thetarbm, trained
 from tests.hardening.damage import House, build, cut_off
-
-__all__ = ["small_data", "thetarbm", "trained"]
 
 MORE_THAN_ENOUGH = 4 << 30
 

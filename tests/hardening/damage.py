@@ -6,13 +6,13 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.experiments.runs import Outcome, call
-from thetarbm_cli.experiments.runs import checkpoints
-from thetarbm_cli.experiments.runs.store import RunStore
+from tests.runs import Outcome, call
+from thetarbm_cli import pipeline
 
 Damage = Callable[[Path], None]
 
@@ -20,11 +20,11 @@ PRECIOUS = b'{"format": 1, "precious": true}\n'
 
 # Two runs on images of the user: everything is made again in no time, also the data.
 SUITE = """\
-format: 1
+format: 2
 title: to be spoiled
 theory: {rotations: 2, size: 4}
 profiles:
-  tiny: {parameters: {hidden: 3, epochs: 2, rotations: 3}}
+  tiny: {set: {hidden: 3, epochs: 2, rotations: 3}}
 experiments:
   - {name: theta, label: θ-RBM, model: theta, tables: ["1", "2"]}
   - {name: tirbm, label: TI-RBM, model: tirbm, tables: ["1", "2"]}
@@ -57,6 +57,7 @@ class House:
             "data": "data/*.npz",
             "sidecar": "data/*.json",
             "record": "results/runs/theta-*/run.json",
+            "measures": "results/runs/theta-*/measures.jsonl",
             "weights": "results/runs/theta-*/weights.npz",
             "checkpoint": "results/runs/theta-*/checkpoint.npz",
             "table": "results/tables/table1-tiny-mine.md",
@@ -71,11 +72,10 @@ class House:
         suite = ["--suite", str(self.suite), "--profile", "tiny"]
         source = ["--source", str(self.images)]
         settings = ["--set", "hidden=3", "--set", "epochs=2", "--set", "rotations=3"]
-        train = ["train", "--model", "theta", "--profile", "paper", *source, *settings]
+        train = ["train", "--model", "theta", "--profile", "tiny", *source, *settings]
         arguments = {
             "prepare-data": ["prepare-data", *source],
             "train": train,
-            "train again": [*train, "--force"],
             "evaluate": ["evaluate", "theta"],
             "evaluate again": ["evaluate", "theta", "--force"],
             "evaluate all": ["evaluate", "--all"],
@@ -85,8 +85,9 @@ class House:
             "status": ["status", *suite, *source],
             "tables": ["tables", *suite],
             "check": ["tables", *suite, "--check"],
-            "clean": ["clean", *suite[:2]],
+            "clean": ["clean", "--dry-run", *suite[:2]],
             "info": ["info"],
+            "list": ["list"],
         }[command]
         return call(self.data, self.results, "--backend", "numpy", *arguments)
 
@@ -107,12 +108,21 @@ def build(base: Path) -> House:
 
 def cut_off(house: House) -> None:
     """Leave of the θ-RBM's run what it has after its first epoch."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "SHARE", 0.0)
-        patch.setattr(RunStore, "remove_checkpoint", lambda store, run: None)
-        assert house("train again").code == 0
-    for kind in ("record", "weights"):
+    for kind in ("record", "measures", "weights"):
         house.file(kind).unlink()
+    write, calls = pipeline.write_arrays, []
+
+    def interrupted(path: Path, arrays: dict[str, Any]) -> None:
+        calls.append(path)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        write(path, arrays)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "CHECKPOINT_SHARE", 1e9)
+        patch.setattr(pipeline, "write_arrays", interrupted)
+        assert house("train").code == 130
+    assert house.file("checkpoint") == calls[0]
 
 
 def flip(path: Path) -> None:
@@ -125,7 +135,7 @@ def flip(path: Path) -> None:
     if path.suffix == ".npz":
         # Behind the 128 bytes of the array's header.
         place = content.index(b"\x93NUMPY") + 130
-    elif path.suffix == ".json":
+    elif path.suffix in (".json", ".jsonl"):
         place = content.rindex(b'"') - 1
     content[place] ^= 1
     path.write_bytes(content)

@@ -1,117 +1,80 @@
-"""Records with all that figures show, made by rules from which a test can compute every number again."""
+"""Trainings with all that figures show, made by rules from which a test can compute every number again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from tests.experiments.suites import metrics_of, record_for, save
+from tests.records import save, training_for
 from tests.reporting.numbers import SUITE
-from thetarbm_cli.experiments.runs.record import MetricsPart, RunRecord
-from thetarbm_cli.experiments.runs.store import RunContext, RunStore
-from thetarbm_cli.experiments.suite.schema import Cell, Suite
 from thetarbm_cli.reporting.figures import encode, make
 from thetarbm_cli.reporting.figures.context import FigureContext, figure_context
+from thetarbm_cli.specs import MeasureSpec
+from thetarbm_cli.store import Measurement, Store, Training
+from thetarbm_cli.suite import Cell, Suite
 
-SEEDS = 3
-EPOCHS, UNITS, CLASSES = 12, 40, 10
-
-
-def error_of(cell: Cell, seed: int) -> float:
-    """A test error that differs between cells and seeds."""
-    return 8.0 + _number(cell) % 17 + 0.25 * seed
+SEEDS, UNITS = 3, 40
 
 
-def gamma_of(cell: Cell, seed: int, *, aligned: bool = True) -> float:
+def error_of(cell: Cell, seed: int, *, aligned: bool = True) -> float:
+    """A test error that differs between trainings and seeds."""
+    return 8.0 + _number(cell) % 17 + 0.25 * seed + (0 if aligned else 5)
+
+
+def gamma_of(cell: Cell, seed: int, offset: float = 20, part: str = "test", *, aligned: bool = True) -> float:
     """A γ-score, far lower for the O-RBM on images that are not aligned."""
-    return (0.2 if not aligned else 0.5 + (_number(cell) % 7) / 20) + 0.01 * seed
+    gamma = (0.5 + (_number(cell) % 7) / 20 if aligned else 0.2) + 0.01 * seed
+    return gamma if part == "test" else gamma - 0.05 - offset / 1000
 
 
-def history_of(cell: Cell, seed: int) -> list[dict[str, float]]:
-    start = 0.5 + _number(cell) % 5 / 10
-    return [
-        {
-            "epoch": float(epoch),
-            "reconstruction_error": start / epoch + 0.01 * seed,
-            "mean_activation": cell.parameters["sparsity"] + 0.2 / epoch - 0.01 * seed,
-        }
-        for epoch in range(1, EPOCHS + 1)
-    ]
+def units_of(mean: float) -> list[float | None]:
+    """γ of units around a mean; the last one is dead."""
+    return [*(mean + 0.002 * (unit - (UNITS - 1) / 2) for unit in range(UNITS)), None]
 
 
-def records(cells: list[Cell], seeds: int = SEEDS) -> list[RunRecord]:
-    """A record for each cell and seed; cells that share runs share records."""
-    made: dict[str, RunRecord] = {}
+def trainings(cells: Sequence[Cell], seeds: int = SEEDS) -> list[Training]:
+    """A training for each cell and seed, one for cells that share it, with all that they measure."""
+    made: dict[str, Training] = {}
     for cell in cells:
         for seed in range(seeds if cell.most_seeds is None else min(seeds, cell.most_seeds)):
-            record = record_for(cell, seed)
-            known = made.get(record.run)
-            metrics = {**_metrics(cell, seed), **(metrics_of(known) if known else {})}
-            if cell.model == "orbm":
-                metrics.setdefault("unaligned", _metrics(cell, seed, aligned=False))
-            if cell.offsets:
-                metrics["gamma_offsets"] = _offsets(cell, seed)
-                if cell.model == "orbm":
-                    metrics["unaligned"]["gamma_offsets"] = _offsets(cell, seed, aligned=False)
-            history = known.history if known else history_of(cell, seed)
-            made[record.run] = record.model_copy(
-                update={"metrics": MetricsPart.model_validate(metrics), "history": history}
-            )
+            new = training_for(cell, seed)
+            known = made.setdefault(new.run, new)
+            for spec in cell.measure_specs:
+                if spec.measure in ("error", "gamma") and known.lacking([spec]):
+                    known.measurements.append(_measured(known, cell, spec))
+                    known.__dict__.pop("by_key", None)
     return list(made.values())
 
 
+def _measured(training: Training, cell: Cell, spec: MeasureSpec) -> Measurement:
+    seed, aligned = training.spec.seed, spec.aligned is not False
+    gamma = gamma_of(cell, seed, spec.offset or 0, spec.part, aligned=aligned)
+    return Measurement(
+        run=training.run,
+        spec=spec,
+        weights_sha256=training.weights_sha256 or "",
+        images_sha256=training.images_sha256,
+        values={"test_error_percent": error_of(cell, seed, aligned=aligned)}
+        if spec.measure == "error"
+        else {f"gamma_{spec.part}": gamma},
+        details={"per_unit": units_of(gamma)} if spec.measure == "gamma" else {},
+    )
+
+
 def context_of(
-    results: Path,
-    *,
-    suite: Suite = SUITE,
-    without: Callable[[Cell], bool] = lambda cell: False,
-    seeds: int = SEEDS,
-    profile: str = "paper",
-    data_dir: Path = Path("no-data"),
+    results: Path, *, suite: Suite = SUITE, without: Callable[[Cell], bool] = lambda cell: False, seeds: int = SEEDS
 ) -> FigureContext:
-    """What figures are drawn from: made-up records of all cells but some, and those that share their runs."""
-    absent = [cell.settings() for cell in suite.cells(profile) if without(cell)]
-    save(results, *records([cell for cell in suite.cells(profile) if cell.settings() not in absent], seeds))
-    return figure_context(suite, RunContext(data_dir, RunStore(results), "numpy"), profile)
+    """What figures are drawn from: made-up trainings of all cells on mnist-rot but some, and those that share them."""
+    cells = [cell for cell in suite.cells() if cell.tested_on == "mnist-rot" and not cell.compares_data]
+    absent = {cell.train_spec().key for cell in cells if without(cell)}
+    save(results, *trainings([cell for cell in cells if cell.train_spec().key not in absent], seeds))
+    return figure_context(suite, Store(results, Path("no-data"), shipped=False))
 
 
 def draw(name: str, context: FigureContext, form: str = "png") -> bytes:
     return encode(name, make(name, context), form)
 
 
-def _metrics(cell: Cell, seed: int, *, aligned: bool = True) -> dict[str, Any]:
-    confusion = np.random.default_rng(_number(cell) + seed).integers(0, 30, (CLASSES, CLASSES))
-    mean = gamma_of(cell, seed, aligned=aligned)
-    per_unit: list[float | None] = [mean + 0.002 * (unit - (UNITS - 1) / 2) for unit in range(UNITS)]
-    gamma: dict[str, Any] = {"mean": mean, "per_unit": [*per_unit, None], "dead_units": 1}
-    error = error_of(cell, seed) + (0 if aligned else 5)
-    svm = {"test_error_percent": error, "confusion": confusion.tolist(), "classes": list(range(CLASSES))}
-    return {
-        "svm": svm,
-        "gamma": {
-            "offset": 20.0,
-            "train": {**gamma, "mean": offset_gamma(cell, seed, 20, aligned=aligned)},
-            "test": gamma,
-        },
-    }
-
-
-def offset_gamma(cell: Cell, seed: int, offset: float, *, aligned: bool = True) -> float:
-    """γ on training images; at 20° it is the one beside the γ of test images."""
-    return gamma_of(cell, seed, aligned=aligned) - 0.05 - (0 if offset == 20 else offset / 1000)
-
-
-def _offsets(cell: Cell, seed: int, *, aligned: bool = True) -> list[dict[str, Any]]:
-    return [
-        {"offset": float(offset), "train": {"mean": offset_gamma(cell, seed, offset, aligned=aligned)}}
-        for offset in cell.offsets
-        if offset != 20
-    ]
-
-
 def _number(cell: Cell) -> int:
-    """A number that follows from the settings of a cell."""
-    return sum(cell.settings().model_dump_json().encode())
+    """A number that follows from the training of a cell."""
+    return sum(cell.train_spec().key.encode())

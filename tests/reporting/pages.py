@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from thetarbm_cli.experiments.runs.store import RunContext, RunStore
 from thetarbm_cli.reporting.figures import FIGURES, FigureEntry
 from thetarbm_cli.reporting.figures.context import Drawing, FigureMissing
 from thetarbm_cli.reporting.html.content import Content
 from thetarbm_cli.reporting.html.page import render_page
 from thetarbm_cli.reporting.html.pictures import draw_pictures
+from thetarbm_cli.store import Store
 
 VOID = {"meta", "link", "img", "br", "wbr", "hr", "input"}
 
@@ -117,6 +117,10 @@ def two_figures() -> Iterator[None]:
         yield
 
 
+def store_in(results: Path) -> Store:
+    return Store(results, results, shipped=False)
+
+
 def page_of(content: Content, results: Path) -> str:
-    draw_pictures(content, RunContext(results, RunStore(results)))
+    draw_pictures(content, store_in(results))
     return render_page(content)

@@ -41,6 +41,7 @@ from thetarbm_cli.measures import (
     MISSING,
     NOT_ALIGNED,
     column_name,
+    measure_of,
     split_column,
 )
 from thetarbm_cli.registry import DATASETS, MODELS
@@ -435,7 +436,7 @@ def _evaluated(
     if assigned:
         found.settings = assigned
     found.more = {
-        name: value for name, value in numbers.items() if MEASURES[split_column(name)[0]].asked_as == "invariance"
+        name: value for name, value in numbers.items() if measure_of(split_column(name)[0]).asked_as == "invariance"
     }
     search = next((each for each in wanted if each.measure == "search"), None)
     if search is not None and search.key in training.by_key:

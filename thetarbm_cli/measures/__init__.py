@@ -84,6 +84,11 @@ MEASURES = {
 }
 
 
+def measure_of(name: str) -> Measure:
+    """Describe a number by its name, also one that the package does not know."""
+    return MEASURES.get(name) or Measure(name, name.replace("_", " "))
+
+
 def column_name(measure: str, variant: str = DEFAULT) -> str:
     """Name a measure in JSON outputs and CSV files: ``gamma_test_unaligned``."""
     return f"{measure}{VARIANTS[variant]}"

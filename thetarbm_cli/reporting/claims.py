@@ -74,7 +74,7 @@ OF_ONE_SEED = {
 
 
 class MissingError(Exception):
-    """A number that a claim needs has not been judge."""
+    """A number that a claim needs has not been measured."""
 
 
 class OneSeedError(Exception):
@@ -143,7 +143,7 @@ def decided(holds: bool, words: str, with_what: str) -> Comparison:
 
 
 def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
-    """One-sided p-value of Welch's t-test that the mean of `lower` is more than `by` below that of `higher`."""
+    """Give the one-sided p-value of Welch's t-test that the mean of `lower` is more than `by` below `higher`'s."""
     errors = [(_standard_error(value), len(value.values) - 1) for value in (lower, higher)]
     difference = _mean(lower) + by - _mean(higher)
     noise = math.hypot(*(error for error, _ in errors))
@@ -159,7 +159,7 @@ def chance_below(lower: Value, higher: Value, by: float = 0.0) -> float:
 
 @dataclass(frozen=True)
 class Judge:
-    """Looks up the numbers that a claim compares, and compares them.
+    """Look up the numbers that a claim compares, and compare them.
 
     With `one_seed`, differences are held against fixed margins, not against the noise of the seeds. `compared` are the
     numbers that were asked for, by model and measure.
@@ -258,7 +258,7 @@ class Claim:
 def theta_is_best(
     judge: Judge, measures: Sequence[str], verb: str, rivals: Mapping[tuple[str, str], str] = OTHERS
 ) -> Iterator[Comparison]:
-    """The θ-RBM better than every other model at every sparsity."""
+    """Compare the θ-RBM with every other model at every sparsity."""
     for sparsity in judge.sparsities:
         for measure in measures:
             theta = judge.of("theta", measure, sparsity)
@@ -271,7 +271,7 @@ def theta_is_best(
 
 
 def theta_as_published(judge: Judge, measures: Sequence[str]) -> Iterator[Comparison]:
-    """The θ-RBM's means near the published ones at every sparsity."""
+    """Compare the θ-RBM's means with the published ones at every sparsity."""
     for sparsity in judge.sparsities:
         for measure in measures:
             value = judge.of("theta", measure, sparsity)
@@ -284,14 +284,14 @@ def theta_as_published(judge: Judge, measures: Sequence[str]) -> Iterator[Compar
 
 
 def highest_gamma(judge: Judge) -> Iterator[Comparison]:
-    """The θ-RBM's γ near the published one, where there is one, and above every other model's."""
+    """Compare the θ-RBM's γ with the published one, where there is one, and with every other model's."""
     if judge.results.source.is_papers:
         yield from theta_as_published(judge, GAMMAS)
     yield from theta_is_best(judge, GAMMAS, "above")
 
 
 def steady_gamma(judge: Judge) -> Iterator[Comparison]:
-    """The θ-RBM's γ the same at every sparsity."""
+    """Compare the θ-RBM's γ at all sparsities."""
     for measure in GAMMAS:
         values = [judge.of("theta", measure, sparsity) for sparsity in judge.sparsities]
         if len(values) < 2:
@@ -304,7 +304,7 @@ def steady_gamma(judge: Judge) -> Iterator[Comparison]:
 
 
 def falling_gamma(judge: Judge) -> Iterator[Comparison]:
-    """The TI-RBM's γ falls with each lower sparsity target."""
+    """Compare the TI-RBM's γ at each sparsity target with the next lower one."""
     for measure in GAMMAS:
         for more, less in pairwise(judge.sparsities):
             before, after = (judge.of("tirbm", measure, sparsity) for sparsity in (more, less))
@@ -313,7 +313,7 @@ def falling_gamma(judge: Judge) -> Iterator[Comparison]:
 
 
 def oriented_no_better(judge: Judge) -> Iterator[Comparison]:
-    """The O-RBM's error not clearly below the RBM's, on images as they are and on aligned ones."""
+    """Compare the O-RBM's error with the RBM's, on images as they are and on aligned ones."""
     for variant, images in ((NOT_ALIGNED, "images as they are"), (DEFAULT, "aligned images")):
         for sparsity in judge.sparsities:
             plain = judge.of("rbm", ERROR, sparsity)
@@ -324,7 +324,7 @@ def oriented_no_better(judge: Judge) -> Iterator[Comparison]:
 
 
 def faster(judge: Judge) -> Iterator[Comparison]:
-    """The θ-RBM trains in less time, and with fewer products, than the TI-RBM."""
+    """Compare the time and the products that the θ-RBM and the TI-RBM need to train."""
     for measure, what in (("train_seconds", "time"), ("train_gigaflops", "products")):
         for sparsity in judge.sparsities:
             try:
@@ -339,7 +339,7 @@ def faster(judge: Judge) -> Iterator[Comparison]:
 
 
 def kept_from_mnist(judge: Judge) -> Iterator[Comparison]:
-    """Trained on mnist, the θ-RBM keeps its γ on mnist-rot, the TI-RBM's falls, and is the lower one."""
+    """Compare γ on mnist and mnist-rot of a θ-RBM and a TI-RBM that are trained on mnist."""
     theta = [judge.from_mnist("theta", measure) for measure in GAMMAS]
     other = [judge.from_mnist("tirbm", measure) for measure in GAMMAS]
     show = judge.show
@@ -353,7 +353,7 @@ def kept_from_mnist(judge: Judge) -> Iterator[Comparison]:
 
 
 def robust_to_errors(judge: Judge) -> Iterator[Comparison]:
-    """For small p, the error is not above the unperturbed one wherever the paper's is not."""
+    """Compare the error for small p with the unperturbed one, wherever the paper's is not above its own."""
     cells = judge.results.in_table("3")
     base = cells[0].unperturbed(judge.results.cells) if cells else None
     if base is None:
@@ -373,7 +373,7 @@ def robust_to_errors(judge: Judge) -> Iterator[Comparison]:
 
 
 def exact_in_theory(judge: Judge, name: str, what: str) -> Iterator[Comparison]:
-    """A theorem to the last bit or to rounding under exact rotations; under bilinear ones, the deviation."""
+    """Check a theorem under exact rotations, to the last bit or to rounding; show the deviation under bilinear ones."""
     if judge.theory is None:
         raise MissingError("the numerical checks: thetarbm run theory")
     checks = [each for each in judge.theory.checks if each.name.startswith(name)]
@@ -574,5 +574,5 @@ def _standard_error(value: Value) -> float:
 
 
 def _role(measure: str, before: str = "") -> str:
-    """The images that a γ is of, train or test; nothing for other measures."""
+    """Name the images that a γ is of, train or test; nothing for other measures."""
     return f"{before}{measure.removeprefix('gamma_')}" if measure in GAMMAS else ""

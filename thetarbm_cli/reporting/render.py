@@ -218,8 +218,9 @@ def verdicts_page(sections: Sequence[Section]) -> str:
         ),
     ]
     for section in sections:
-        profile = section.results.cells[0].profile
-        lines += ["", f"## {section.source.described}, profile {profile}", "", verdicts_table(section.verdicts)]
+        profiles = dict.fromkeys(cell.profile for cell in section.results.cells)
+        heading = ", ".join([section.source.described, *(f"profile {profile}" for profile in profiles)])
+        lines += ["", f"## {heading}", "", verdicts_table(section.verdicts)]
         for each in section.verdicts:
             words = _wrapped(f"**{each.verdict}** ({each.held}). Rule: {each.rule}")
             lines += ["", f"### {each.text}", "", words, ""]

@@ -16,7 +16,7 @@ from rich import filesize
 
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.followup import command_line
-from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name, split_column
+from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name, measure_of, split_column
 from thetarbm_cli.results import described, main_numbers, numbers_of
 from thetarbm_cli.specs import ALGORITHM, OWN_IMAGES, MeasureSpec, TrainSpec
 from thetarbm_cli.store import Store, Training
@@ -342,7 +342,7 @@ def _number(
     suite: Suite, training: Training, measure: str, variant: str, value: float, spec: MeasureSpec, cells: list[Cell]
 ) -> ShownNumber:
     """Compare a measured number with the paper's, each with the digits that it has in the tables."""
-    digits = MEASURES[measure].digits
+    digits = measure_of(measure).digits
     asking = [cell for cell in cells if spec.key in {each.key for each in cell.measure_specs}]
     # Of a user's own images the paper says nothing.
     papers = asking if spec.dataset != OWN_IMAGES else []
@@ -458,7 +458,7 @@ def _metrics(run: ShownRun) -> list[str]:
         measure, variant = split_column(number.column)
         if measure.startswith(("gamma_ratio", "gamma_bounded")) or (measure.startswith("dead") and not number.value):
             continue
-        kind = MEASURES[measure]
+        kind = measure_of(measure)
         given = [f"{name}={value}" for name, value in number.settings.items()]
         where = [*(["not aligned"] if variant == NOT_ALIGNED else []), *given]
         unit = " %" if kind.unit == "%" else ""
@@ -476,7 +476,7 @@ def _history(run: ShownRun) -> list[str]:
     lines = [f"{run.epochs} epoch{'' if run.epochs == 1 else 's'}"]
     for curve, name in CURVES.items():
         if values := run.history[curve]:
-            lines.append(f"{name} {sparkline(values, WIDEST_CURVE)} {values[0]:.4g} → {values[-1]:.4g}")
+            lines.append(f"{name} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
     return lines
 
 
@@ -492,11 +492,15 @@ def _environment(environment: dict[str, Any]) -> str:
     return ", ".join(words)
 
 
-def sparkline(values: Sequence[float], width: int) -> str:
-    """Draw values as a line of blocks, means of several where there are more than fit."""
-    count = min(len(values), width)
-    edges = [round(place * len(values) / count) for place in range(count + 1)]
-    means = [statistics.fmean(values[first:last]) for first, last in pairwise(edges)]
-    low, high = min(means), max(means)
-    top = len(BLOCKS) - 1
-    return "".join(BLOCKS[round((value - low) / (high - low) * top) if high > low else 0] for value in means)
+def sparkline(values: Sequence[float], width: int = WIDEST_CURVE) -> str:
+    """Draw values as blocks, the lowest value the lowest block; more than `width` are averaged in groups."""
+    if len(values) > width:
+        edges = [len(values) * number // width for number in range(width + 1)]
+        values = [statistics.fmean(values[start:end]) for start, end in pairwise(edges)]
+    low, high = min(values), max(values)
+    # Halved before they are subtracted: the difference of two huge numbers would be infinite.
+    spread = high / 2 - low / 2
+    if spread == 0:
+        return BLOCKS[0] * len(values)
+    places = ((value / 2 - low / 2) / spread * len(BLOCKS) for value in values)
+    return "".join(BLOCKS[min(int(place), len(BLOCKS) - 1)] for place in places)

@@ -79,11 +79,12 @@ class FigureContext:
                     found.setdefault((training.spec.seed, spec.key), training.by_key[spec.key])
         return list(found.values())
 
-    def nothing_measured(self, cells: Sequence[Cell], what: str) -> FigureMissing:
+    def nothing_measured(self, cells: Iterable[Cell], what: str) -> FigureMissing:
         """Explain why a figure has nothing to show: the suite has no such cell, or none of them is measured."""
-        if not cells:
+        named = {cell.name: cell for cell in cells}
+        if not named:
             return FigureMissing(f"the suite has no experiment with {what}")
-        command = self.results.run_command(cells)
+        command = self.results.run_command(list(named.values()))
         return FigureMissing(f"no run with {what} is recorded in {self.store.folder}; {command} makes it")
 
 

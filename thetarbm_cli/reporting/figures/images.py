@@ -95,7 +95,13 @@ def draw_theta_filters(context: FigureContext) -> Drawing:
     from thetarbm_cli.pipeline import fitted
 
     cells = [each.cell for each in context.evaluations() if each.cell.model == "theta"][:1]
-    trainings = [training for cell in cells for training in context.results.trainings(cell)]
+    # It need not be measured.
+    trainings = [
+        training
+        for cell in cells
+        for training in context.results.recorded.by_cell.get(cell.train_spec().cell_key, [])
+        if training.state == "done" and context.results.source.sha256 in ("", training.images_sha256)
+    ]
     if not trainings:
         raise context.nothing_measured(cells, "a trained θ-RBM")
     has_weights = (each for each in trainings if context.store.path(each.run, WEIGHTS).is_file())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import ERROR, GAMMA_TEST, MEASURES
 from thetarbm_cli.measures.theory import load_theory
@@ -126,7 +126,7 @@ def gather(store: Store, suite_path: Path | None, profile: str, source: str | No
         found = [section for section in found if section.source.name == Path(source).name]
         if not found:
             makes = command_line("run", profile=profile, source=source)
-            raise InputError(f"no run on images of {source} is recorded in {store.folder}; {makes} makes them")
+            raise ThetaRBMError(f"no run on images of {source} is recorded in {store.folder}; {makes} makes them")
     sections = [
         PageSection(each.results, each.tables, each.verdicts, f"source{number}", reruns(each.results))
         for number, each in enumerate(found)
