@@ -395,7 +395,9 @@ def collect(suite: Suite, profile: str, trainings: Iterable[Training], *, in_tab
             if each.spec.part != "train":
                 tested.setdefault((each.spec.dataset, each.spec.source), {})[each.images_sha256] = None
     found = []
-    for dataset in dict.fromkeys([PAPERS_DATASET, *(cell.tested_on for cell in usual)]):
+    # A suite on other images alone has nothing to say on the paper's.
+    datasets = sorted({cell.tested_on: None for cell in usual} or [PAPERS_DATASET], key=PAPERS_DATASET.__ne__)
+    for dataset in datasets:
         names = [cell.name for cell in usual if cell.tested_on == dataset]
         own = next((cell.source for cell in usual if cell.tested_on == dataset and not cell.compares_data), "generated")
         sources = [Source(name, sha, kind) for (kind, name), shas in tested.items() for sha in shas]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs import Command, rewrite
 from tests.records import save, training_for
+from tests.runs import Command, rewrite
 from tests.suites import SMALL, write_suite
 from thetarbm_cli.store import MadeFor, Store
 from thetarbm_cli.suite import load_suite

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs import Command
 from tests.records import save, training_for
+from tests.runs import Command
 from tests.suites import write_suite
 from thetarbm_cli.commands import suite as demo
 from thetarbm_cli.suite import load_suite

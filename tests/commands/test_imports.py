@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs import PATIENCE_SECONDS
 from tests.records import save, training_for
+from tests.runs import PATIENCE_SECONDS
 from thetarbm_cli.suite import load_suite, shipped_path
 
 SCRIPT = """

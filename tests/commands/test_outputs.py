@@ -22,7 +22,7 @@ from thetarbm_cli.cli import COMMANDS, root
 from thetarbm_cli.measures import theory
 from thetarbm_cli.reporting.figures import FIGURES
 
-# What the outside builds on, whatever else is added: these names are there, always. By command, and place in its output.
+# What the outside builds on, whatever else is added: these names are always there. By command and type.
 PROMISED = {
     "info": {"": "version backend backend_reason blas threads data_dir results_dir prepared"},
     "prepare-data": {

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.runs import Command
 from tests.records import save, training_for
+from tests.runs import Command
 from tests.suites import write_suite
 from thetarbm_cli.suite import load_suite
 

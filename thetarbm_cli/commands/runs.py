@@ -44,7 +44,7 @@ from thetarbm_cli.measures import (
     measure_of,
     split_column,
 )
-from thetarbm_cli.registry import DATASETS, MODELS
+from thetarbm_cli.registry import DATASETS, MODELS, source_names
 from thetarbm_cli.ui import Display, TrainingDisplay, print_command, print_fields, print_text
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def train(
                 f"{option} {options[name]} and --set {name}={assigned[name]} contradict each other: give one of them"
             )
     asked = {**options, **assigned}
-    if "data.dataset" in asked and str(asked.get("data.source", "")).endswith(".npz"):
+    if "data.dataset" in asked and asked.get("data.source", source) not in source_names():
         raise InputError(
             f"--train-on {asked['data.dataset']} and --source {asked['data.source']} contradict each other: "
             "a file of images is what the run learns from, so leave --train-on out"
@@ -168,7 +168,7 @@ def train(
         training, cached = pipeline.train(
             store,
             spec,
-            source=path if path.endswith(".npz") else None,
+            source=None if path in source_names() else path,
             backend=session.backend_name,
             force=force,
             # A profile takes as many images as there are; who names a number wants that number.

@@ -29,6 +29,7 @@ from thetarbm_cli.commands.completion import complete_names
 from thetarbm_cli.errors import EXIT_FAILED, EXIT_RUNS_MISSING, InputError, ThetaRBMError
 from thetarbm_cli.followup import call_options, command_line, repeating
 from thetarbm_cli.measures import ERROR, GAMMA_TEST, MEASURES
+from thetarbm_cli.registry import source_names
 from thetarbm_cli.ui import Cell, JobsDisplay, Progress, print_table, print_text, state_cell
 
 if TYPE_CHECKING:
@@ -387,8 +388,8 @@ def _states(planner: Planner, cell: PlannedCell, seeds: int | None) -> list[tupl
     from thetarbm_cli.store import MadeFor
     from thetarbm_cli.suite import seeds_of
 
-    given, made_for = str(cell.given.get("data.source", "")), MadeFor(profile=cell.profile, cells=(cell.name,))
-    path = given if given.endswith(".npz") else None
+    given, made_for = str(cell.given.get("data.source", "generated")), MadeFor(profile=cell.profile, cells=(cell.name,))
+    path = None if given in source_names() else given
     return [
         planner.state(cell.train_spec(seed), cell.measure_specs, made_for, path)[1:]
         for seed in range(seeds_of(cell, seeds))
