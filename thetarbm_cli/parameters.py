@@ -291,7 +291,7 @@ class CDParameters:
     """Parameters of the learning loop, contrastive divergence; `before` is as in records that leave them out."""
 
     epochs: int = parameter(default=30, least=0, about="Passes over the training images.")
-    batch_size: int = parameter(default=200, before=100, least=1, about="Images in an update.")
+    batch_size: int = parameter(default=200, least=1, about="Images in an update.")
     drop_last: bool = parameter(
         default=False, about="Leave out the images of an epoch that do not fill its last batch, others in each."
     )
@@ -302,7 +302,7 @@ class CDParameters:
         default=None, least=0, below=1, about="Momentum of the first momentum_epochs epochs."
     )
     momentum_epochs: int = parameter(default=0, least=0, about="Epochs with initial_momentum.")
-    weight_decay: float = parameter(default=0.0001, before=0.0, least=0, about="Weight of the L2 penalty on W.")
+    weight_decay: float = parameter(default=0.0001, least=0, about="Weight of the L2 penalty on W.")
     gibbs_steps: int = parameter(default=1, least=1, about="k of CD-k.")
     visible_sampling: str = parameter(
         default="mean", choices=("mean", "sample"), about="What the negative phase takes from the visible units."
@@ -311,11 +311,10 @@ class CDParameters:
         default=0.3, above=0, below=1, about="Target p of the mean activation of every hidden unit."
     )
     sparsity_weight: float = parameter(
-        default=3.0, before=0.3, least=0, about="λ of the pull λ (p - q), q the unit's mean activation in the batch."
+        default=3.0, least=0, about="λ of the pull λ (p - q), q the unit's mean activation in the batch."
     )
     sparsity_form: str = parameter(
         default="bias+weights",
-        before="bias",
         choices=("bias", "bias+weights"),
         about="Whether the pull acts on b alone, or through h (1 - h) on b and W.",
     )
