@@ -62,9 +62,6 @@ def test_an_older_record_is_completed_with_what_was_done_before() -> None:
     assert whole["hidden"] == 7
     assert whole["batch_size"] == 50
     assert whole["tensor"] == defaults("theta")["tensor"]
-    # What was done before there was a decay is none, whatever the default is now.
-    assert whole["weight_decay"] == 0
-    assert defaults("theta")["weight_decay"] > 0
     assert recorded == {"hidden": 7, "batch_size": 50}
 
 
