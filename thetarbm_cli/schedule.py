@@ -428,11 +428,13 @@ def _side_by_side(
                 broken = False
                 executor = new_executor()
     finally:
-        for future in futures:
-            future.cancel()
         if futures and client is None:
-            # Jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing.
+            # Jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing. It ends their
+            # futures itself, and stumbles over one that is cancelled.
             executor.shutdown(wait=False, kill_workers=True)
+        elif client is not None:
+            for future in futures:
+                future.cancel()
 
 
 def _ended(store: Store, job: Job, future: Future[Done | HandedBack]) -> Done | None:
