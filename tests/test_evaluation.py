@@ -404,14 +404,17 @@ def test_images_without_labels_have_gamma_and_no_error(
     caplog.set_level(logging.INFO, "thetarbm")
     store = store_of(tmp_path / "data", tmp_path / "results")
     training = own_training(store, own, None)
-    for found in (False, True):
-        training, cached = measure(store, training, asked_of(training))
-        assert {each.spec.measure for each in training.measurements} == {"gamma"}
-        assert (len(training.measurements), cached) == (2, found)
-    assert "labels" in caplog.text
     for measures in (("error",), ("gamma", "search"), ("gamma", "invariance")):
         with pytest.raises(InputError, match="labels"):
             measure(store, training, asked_of(training, *measures))
+    for found in (False, True):
+        training, cached = measure(store, training, asked_of(training))
+        assert (len(training.measurements), cached) == (3, found)
+    assert "labels" in caplog.text
+    # An undefined error is recorded as such, and not asked for again.
+    assert of_kind(training, "error").values == {"test_error_percent": None}
+    assert {"gamma_train", "gamma_test"} <= training.values.keys()
+    assert "test_error_percent" not in training.values
 
 
 def test_a_class_that_is_only_tested_counts_as_errors(own: Path, tmp_path: Path) -> None:

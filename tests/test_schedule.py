@@ -297,9 +297,8 @@ def faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("faults", "workers")
 @pytest.mark.parametrize("dask", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_job_whose_process_dies_twice_has_failed_and_goes_on_later(
-    store: Store, tmp_path: Path, dask: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: Store, tmp_path: Path, dask: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
     caplog.set_level("INFO", "thetarbm")
     jobs = jobs_of(store, tmp_path, FAULTY)
     ended = {job.cells[0]: done for job, done in run(store, jobs, n_jobs=2, dask=dask)}

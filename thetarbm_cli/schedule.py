@@ -37,6 +37,8 @@ POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 20
 LOST_PROCESS = "its process died twice without a word, as when memory runs out; fewer jobs at once need less"
 
+LOST_SCHEDULER = "the connection to the scheduler was lost; the same command goes on from here"
+
 logger = logging.getLogger("thetarbm")
 
 State = Literal["done", "missing", "failed", "stale", "running"]
@@ -441,7 +443,7 @@ def _ended(store: Store, job: Job, future: Future[Done | HandedBack]) -> Done | 
     except BrokenProcessPool:
         return None
     except CancelledError as error:
-        raise ThetaRBMError("the connection to the scheduler was lost; the same command goes on from here") from error
+        raise ThetaRBMError(LOST_SCHEDULER) from error
     except Exception as error:  # noqa: BLE001  whatever happens to one job must not end the others
         if type(error).__name__ == "KilledWorker":
             return None
@@ -485,17 +487,14 @@ def _executor(
     with _connected(scheduler, n_jobs) as client, token as path:
         _check_versions(client)
         # A job is never pure for Dask: the store decides what is done already. A first one waits for the first worker.
-        yield (
-            lambda: client.get_executor(pure=False),
-            lambda: max(1, sum(client.nthreads().values())),
-            Elsewhere(path),
-        )
+        yield lambda: client.get_executor(pure=False), lambda: _places(client), Elsewhere(path)
 
 
 @contextlib.contextmanager
 def _connected(scheduler: str | None, workers: int) -> Iterator[Any]:
     """Connect to the scheduler, or to a local cluster that ends with the block."""
     try:
+        from dask import config
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise InputError(
@@ -505,6 +504,8 @@ def _connected(scheduler: str | None, workers: int) -> Iterator[Any]:
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
     if scheduler is None:
         with (
+            # A death is blamed, and the job tried once more, here.
+            config.set({"distributed.scheduler.allowed-failures": 0}),
             LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -522,6 +523,14 @@ def _connected(scheduler: str | None, workers: int) -> Iterator[Any]:
         raise ThetaRBMError(f"no Dask scheduler answers at {scheduler}; start one or check the address") from error
     with client:
         yield client
+
+
+def _places(client: Any) -> int:
+    """Count the threads of all workers there are, and one where there are none yet."""
+    try:
+        return max(1, int(sum(client.nthreads().values())))
+    except Exception as error:
+        raise ThetaRBMError(LOST_SCHEDULER) from error
 
 
 def _check_versions(client: Any) -> None:

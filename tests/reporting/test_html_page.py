@@ -130,14 +130,14 @@ def test_a_run_without_all_its_measures_does_not_count_and_one_that_diverged_tel
 
 
 def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: Path) -> None:
-    pools = [{"library": "openblas", "threads": 1}, {"library": "mkl", "threads": 2}]
+    pools = [{"library": name, "version": "1", "threads": count} for name, count in (("openblas", 1), ("mkl", 2))]
     machine = {"python": "3.11", "gpu": None, "blas": pools, "git": {"revision": "abc", "dirty": False}}
     recorded(suite, tmp_path, 0, environment=machine)
     recorded(suite, tmp_path, 1, environment={**machine, "blas": pools[::-1]})
     recorded(suite, tmp_path, 2, environment={**machine, "git": {"revision": "def", "dirty": True}})
     recorded(suite, tmp_path, 3, environment={**machine, "python": "3.12"})
     most, other = environments(list(gathered(tmp_path, suite).trainings.values()))
-    blas = "library mkl, threads 2; library openblas, threads 1"
+    blas = "library mkl, version 1, threads 2; library openblas, version 1, threads 1"
     assert most.facts == {"python": "3.11", "gpu": "none", "blas": blas}
     assert [(name, len(runs)) for name, runs in most.revisions] == [("abc", 2), ("def, changed", 1)]
     assert (most.runs, other.runs, other.facts["python"]) == (3, 1, "3.12")

@@ -169,6 +169,6 @@ def _print_universe(readings: Readings, universe: Universe) -> int:
         ]
         measured.setdefault(command_line("evaluate", "RUN", *itertools.chain(*settings)), []).append(cell.model)
     for words, models in measured.items():
-        print_text(f"\n{', '.join(dict.fromkeys(models))}:")
+        print_text(f"then, of {', '.join(dict.fromkeys(models))}:")
         print_command("", words)
     return 0

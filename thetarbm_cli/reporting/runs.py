@@ -22,7 +22,7 @@ from thetarbm_cli.specs import ALGORITHM, OWN_IMAGES, MeasureSpec, TrainSpec
 from thetarbm_cli.store import Store, Training
 from thetarbm_cli.suite import Cell, Suite
 from thetarbm_cli.ui import Cell as Text
-from thetarbm_cli.ui import Command
+from thetarbm_cli.ui import Command, terminal_width
 
 MAIN = ("test_error_percent", "gamma_train", "gamma_test")
 # What a list is sorted by most, and short forms of it.
@@ -476,7 +476,9 @@ def _history(run: ShownRun) -> list[str]:
     lines = [f"{run.epochs} epoch{'' if run.epochs == 1 else 's'}"]
     for curve, name in CURVES.items():
         if values := run.history[curve]:
-            lines.append(f"{name} {sparkline(values)} {values[0]:.4g} → {values[-1]:.4g}")
+            # A curve stands beside the labels, in one piece.
+            curve_text = sparkline(values, min(WIDEST_CURVE, max(8, terminal_width() - 14)))
+            lines.append(f"{name} {curve_text} {values[0]:.4g} → {values[-1]:.4g}")
     return lines
 
 
