@@ -18,7 +18,7 @@ from thetarbm_cli.backend import Backend, select_backend
 from thetarbm_cli.data.recipes import NO_LABEL
 from thetarbm_cli.environment import describe_environment
 from thetarbm_cli.errors import InputError
-from thetarbm_cli.measures import ERROR
+from thetarbm_cli.measures import MEASURES
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, gamma_score
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
 from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
@@ -34,7 +34,7 @@ from thetarbm_cli.pipeline import (
     no_progress,
     perturbed_orientations,
 )
-from thetarbm_cli.specs import KEPT_IMAGES, SVM, MeasureSpec
+from thetarbm_cli.specs import KEPT_IMAGES, SEES, SVM, MeasureSpec
 from thetarbm_cli.store import WEIGHTS, Measurement, Store, Training
 
 GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
@@ -91,8 +91,9 @@ def measure(
         possible = evaluation.possible(wanted)
         for spec in _in_order(missing):
             started = time.perf_counter()
-            # Without labels an error is undefined, and that is recorded as any other number.
-            values, details = evaluation.measure(spec, missing) if spec in possible else ({ERROR: None}, {})
+            # What needs labels is undefined without them, and that is recorded as any other number.
+            undefined: dict[str, Any] = {name: None for name, each in MEASURES.items() if each.asked_as == spec.measure}
+            values, details = evaluation.measure(spec, missing) if spec in possible else (undefined, {})
             store.add(
                 Measurement(
                     run=training.run,
@@ -166,8 +167,8 @@ class Evaluation:
             return list(specs)
         problem = f"{self.training.spec.data.source} has no labels, which the SVM learns from"
         advice = "add an array labels (N,) to it, and train again"
-        left = [spec for spec in specs if spec.svm is None]
-        if not left or any(spec.measure in ("search", "invariance") for spec in specs):
+        left = [spec for spec in specs if "labels" not in SEES[spec.measure]]
+        if not left or any("labels" in SEES[spec.measure] and spec.measure != "error" for spec in specs):
             raise InputError(f"{problem}: {advice}")
         if len(left) < len(specs):
             logger.info("%s: γ is measured, and no error; for that, %s", problem, advice)

@@ -429,8 +429,8 @@ def _side_by_side(
                 executor = new_executor()
     finally:
         if futures and client is None:
-            # Jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing. It ends their
-            # futures itself, and stumbles over one that is cancelled.
+            # Jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing. The executor
+            # ends their futures itself, and stumbles over one that is cancelled.
             executor.shutdown(wait=False, kill_workers=True)
         elif client is not None:
             for future in futures:

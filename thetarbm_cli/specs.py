@@ -174,7 +174,7 @@ class MeasureSpec(Spec):
 
     Attributes
     ----------
-    measure : one of `MEASURES`
+    measure : a word of `SEES`
     dataset, source, data_seed, part, count : the images that are measured; part train are those it learned from
     first : only the first so many of these
     statistics : whose mean and deviation standardise them
@@ -245,12 +245,12 @@ MEASURE_NAMES = {
     "draws": "perturbation.draws",
     **{f"svm.{name}": f"svm.{name}" for name in SVM.model_fields},
 }
-# What each measure, by the word that asks for it, sees besides images and features.
+# What each measure, by the word that asks for it, sees besides images and features; `measure_specs` says of which.
 SEES: dict[str, tuple[str, ...]] = {
-    "error": ("svm", "perturbation"),
+    "error": ("labels", "svm", "perturbation"),
     "gamma": (),
-    "invariance": ("svm", "perturbation"),
-    "search": ("svm", "perturbation"),
+    "invariance": ("labels", "svm", "perturbation"),
+    "search": ("labels", "svm", "perturbation"),
 }
 # Test images for the other measures of invariance: more would cost more than the γ-score itself.
 KEPT_IMAGES = 1000

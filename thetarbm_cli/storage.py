@@ -141,6 +141,9 @@ def append_line(target: Path, line: bytes) -> None:
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise OSError(errno.EINVAL, "Not a plain file")
+            # Of two processes the second waits: it would take what the first has half written for a torn line.
+            with suppress(OSError):
+                fcntl.flock(handle, fcntl.LOCK_EX)
             size = os.fstat(handle).st_size
             torn = size > 0 and os.pread(handle, 1, size - 1) != b"\n"
             content = (b"\n" if torn else b"") + line + b"\n"

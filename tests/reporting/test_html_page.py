@@ -137,7 +137,7 @@ def test_environments_are_told_once_with_their_revisions(tmp_path: Path, suite: 
     recorded(suite, tmp_path, 2, environment={**machine, "git": {"revision": "def", "dirty": True}})
     recorded(suite, tmp_path, 3, environment={**machine, "python": "3.12"})
     most, other = environments(list(gathered(tmp_path, suite).trainings.values()))
-    blas = "library mkl, version 1, threads 2; library openblas, version 1, threads 1"
+    blas = "library mkl, threads 2, version 1; library openblas, threads 1, version 1"
     assert most.facts == {"python": "3.11", "gpu": "none", "blas": blas}
     assert [(name, len(runs)) for name, runs in most.revisions] == [("abc", 2), ("def, changed", 1)]
     assert (most.runs, other.runs, other.facts["python"]) == (3, 1, "3.12")

@@ -436,7 +436,9 @@ def _evaluated(
     if assigned:
         found.settings = assigned
     found.more = {
-        name: value for name, value in numbers.items() if measure_of(split_column(name)[0]).asked_as == "invariance"
+        name: value
+        for name, value in numbers.items()
+        if measure_of(split_column(name)[0]).asked_as not in ("", "error", "gamma", "search")
     }
     search = next((each for each in wanted if each.measure == "search"), None)
     if search is not None and search.key in training.by_key:
@@ -527,7 +529,6 @@ def _features(store: Store, training: Training, images: Path | None, backend: st
     from thetarbm_cli.data.recipes import NO_LABEL, PARTS, as_unit_floats
     from thetarbm_cli.data.sources.user_npz import read_user_images
     from thetarbm_cli.pipeline import fitted, load_data
-    from thetarbm_cli.specs import measure_specs, measuring
 
     model, _ = fitted(store, training, backend)
     if images is not None:
@@ -541,9 +542,13 @@ def _features(store: Store, training: Training, images: Path | None, backend: st
     data = training.spec.data
     learned = load_data(store, data.dataset, data.source, data.seed, sha256=training.images_sha256)
     sizes = _wanted(training, ["error"], None, {})[0]
-    usual = next((each.spec for each in training.measurements if each.spec.measure == "error"), None)
-    usual = usual or measure_specs(training.spec, ["error"], measuring({}))[0]
-    tested = load_data(store, usual.dataset, usual.source, usual.data_seed)
+    measured = next((each for each in training.measurements if each.spec.measure == "error"), None)
+    usual = measured.spec if measured else sizes
+    # The images of a user's file are found by their checksum: several files may have its name.
+    known = training.images_sha256 if usual.dataset == data.dataset else None
+    tested = load_data(
+        store, usual.dataset, usual.source, usual.data_seed, sha256=measured.images_sha256 if measured else known
+    )
     learned, tested = learned.subset(data.train, data.valid, 0), tested.subset(0, 0, sizes.count)
     parts = [learned.part("train"), learned.part("valid"), tested.part("test")]
     labels = np.concatenate([labels for _, labels in parts])
