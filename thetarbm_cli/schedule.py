@@ -429,8 +429,16 @@ def _side_by_side(
                 executor = new_executor()
     finally:
         if futures and client is None:
+<<<<<<< HEAD
             # Jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing. The executor
             # ends their futures itself, and stumbles over one that is cancelled.
+=======
+            # Loky stumbles over a job that is cancelled or not handed out yet; the latter takes it a moment.
+            until = time.monotonic() + PATIENCE_SECONDS
+            while any(not (each.running() or each.done()) for each in futures) and time.monotonic() < until:
+                time.sleep(0.01)
+            # Jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing.
+>>>>>>> w-core
             executor.shutdown(wait=False, kill_workers=True)
         elif client is not None:
             for future in futures:
