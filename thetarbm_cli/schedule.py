@@ -26,7 +26,6 @@ from typing import Any, Literal
 
 from thetarbm_cli import __version__, followup, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError, format_error
-from thetarbm_cli.registry import source_names
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
 from thetarbm_cli.store import CHECKPOINT, WEIGHTS, MadeFor, Measurement, Store, Training
 from thetarbm_cli.suite import Cell, is_named, seeds_of
@@ -175,8 +174,8 @@ def plan(
     for spec, sharing in groups.values():
         wanted = tuple({each.key: each for cell in sharing for each in cell.measure_specs}.values())
         names = tuple(cell.name for cell in sharing)
-        given = str(sharing[0].given.get("data.source", "generated"))
-        source = None if given in source_names() else given
+        given = str(sharing[0].given.get("data.source", ""))
+        source = given if given.endswith(".npz") else None
         made_for = MadeFor(profile=sharing[0].profile, suite=suite, cells=names)
         run, state, reason = planner.state(spec, wanted, made_for, source)
         is_forced = any(is_named(cell, name) for cell in sharing for name in forced)
@@ -383,7 +382,6 @@ def _one_by_one(
     try:
         for job in jobs:
             current[:] = [job]
-            poll([job])
             done = do(store, backend, job)
             current.clear()
             yield job, done
@@ -429,16 +427,11 @@ def _side_by_side(
                 executor = new_executor()
     finally:
         if futures and client is None:
-<<<<<<< HEAD
-            # Jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing. The executor
-            # ends their futures itself, and stumbles over one that is cancelled.
-=======
             # Loky stumbles over a job that is cancelled or not handed out yet; the latter takes it a moment.
             until = time.monotonic() + PATIENCE_SECONDS
             while any(not (each.running() or each.done()) for each in futures) and time.monotonic() < until:
                 time.sleep(0.01)
             # Jobs resume from their checkpoints: to wait for them would keep the user waiting for nothing.
->>>>>>> w-core
             executor.shutdown(wait=False, kill_workers=True)
         elif client is not None:
             for future in futures:
