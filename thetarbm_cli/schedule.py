@@ -26,6 +26,7 @@ from typing import Any, Literal
 
 from thetarbm_cli import __version__, followup, storage
 from thetarbm_cli.errors import InputError, ThetaRBMError, format_error
+from thetarbm_cli.registry import source_names
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
 from thetarbm_cli.store import CHECKPOINT, WEIGHTS, MadeFor, Measurement, Store, Training
 from thetarbm_cli.suite import Cell, is_named, seeds_of
@@ -174,8 +175,8 @@ def plan(
     for spec, sharing in groups.values():
         wanted = tuple({each.key: each for cell in sharing for each in cell.measure_specs}.values())
         names = tuple(cell.name for cell in sharing)
-        given = str(sharing[0].given.get("data.source", ""))
-        source = given if given.endswith(".npz") else None
+        given = str(sharing[0].given.get("data.source", "generated"))
+        source = None if given in source_names() else given
         made_for = MadeFor(profile=sharing[0].profile, suite=suite, cells=names)
         run, state, reason = planner.state(spec, wanted, made_for, source)
         is_forced = any(is_named(cell, name) for cell in sharing for name in forced)
@@ -382,6 +383,7 @@ def _one_by_one(
     try:
         for job in jobs:
             current[:] = [job]
+            poll([job])
             done = do(store, backend, job)
             current.clear()
             yield job, done
