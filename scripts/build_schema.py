@@ -21,7 +21,7 @@ TYPES = {
     "bench": ("benchmarks.report:Bench",),
     "prepare-data": ("thetarbm_cli.data.prepared:PreparedData", "thetarbm_cli.data.prepared:PreparedSets"),
     "train": ("thetarbm_cli.commands.runs:Trained",),
-    "evaluate": ("thetarbm_cli.commands.runs:Evaluation",),
+    "evaluate": ("thetarbm_cli.commands.runs:EvaluatedRuns",),
     "perturb": ("thetarbm_cli.commands.runs:Perturbed",),
     "run": ("thetarbm_cli.commands.suite:SuiteRuns",),
     "status": ("thetarbm_cli.commands.suite:SuiteStatus",),

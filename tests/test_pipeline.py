@@ -43,7 +43,7 @@ from thetarbm_cli.models import RBM, ThetaRBM, build
 from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
 from thetarbm_cli.pipeline import CHECKPOINT_SHARE, Checkpoints, DivergedError, find_orientations, perturb
 from thetarbm_cli.specs import ALGORITHM, Perturbation, TrainSpec
-from thetarbm_cli.store import CHECKPOINT, MEASURES, RECORD, WEIGHTS, Store
+from thetarbm_cli.store import CHECKPOINT, MEASUREMENTS, RECORD, WEIGHTS, Store
 
 RUN = "rbm-0123456789ab"
 
@@ -186,7 +186,7 @@ def clone(evaluated: Path, tmp_path: Path) -> Path:
 
 
 def records(results: Path) -> dict[str, bytes]:
-    return {name: content for name, content in files_in(results).items() if name.endswith((RECORD, MEASURES))}
+    return {name: content for name, content in files_in(results).items() if name.endswith((RECORD, MEASUREMENTS))}
 
 
 @pytest.mark.parametrize("model", ["theta", "orbm", "pixels"])
@@ -213,9 +213,9 @@ def test_other_weights_than_the_recorded_ones_are_told_and_numbers_name_them(
     actual = record_of(clone, run)["weights_sha256"]
     # As if it had been trained and measured on another processor.
     rewrite(clone, run, {"weights_sha256": "0" * 64})
-    lines, _ = documents.read_lines(store.path(run, MEASURES))
+    lines, _ = documents.read_lines(store.path(run, MEASUREMENTS))
     text = "".join(f"{documents.line_text({**line, 'weights_sha256': '0' * 64})}\n" for line in lines)
-    store.path(run, MEASURES).write_text(text)
+    store.path(run, MEASUREMENTS).write_text(text)
     before = records(clone)
     training = train(small_data, clone, "theta")
     assert "differ from the recorded ones" in caplog.text

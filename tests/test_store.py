@@ -12,7 +12,7 @@ import pytest
 from tests.runs import MODELS, files_in, measured, record_of, rewrite, run_of, store_of, tiny, train, wanted
 from thetarbm_cli import documents, evaluation, pipeline, store
 from thetarbm_cli.errors import InputError, StorageError
-from thetarbm_cli.store import MEASURES, RECORD, WEIGHTS, Store, Training, read_pack
+from thetarbm_cli.store import MEASUREMENTS, RECORD, WEIGHTS, Store, Training, read_pack
 
 
 @pytest.fixture
@@ -149,14 +149,14 @@ def test_runs_are_found_by_id_beginning_or_path(folders: Store, theta: str, monk
 def test_a_torn_line_is_named_and_measured_again_and_no_other(
     folders: Store, theta: str, small_data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path = folders.path(theta, MEASURES)
+    path = folders.path(theta, MEASUREMENTS)
     lines = path.read_bytes().splitlines(keepends=True)
     for damaged in ([*lines[:-1], lines[-1][:-30]], [lines[0], lines[1].replace(b"0.", b"1.", 1), *lines[2:]]):
         path.write_bytes(b"".join(damaged))
         caplog.clear()
         spec = tiny("theta")
         (lost,) = folders.require(theta).lacking(wanted(spec))
-        assert [message for message in caplog.messages if MEASURES in message and "line" in message]
+        assert [message for message in caplog.messages if MEASUREMENTS in message and "line" in message]
         training = measured(small_data, folders.results, spec)
         assert training.lacking(wanted(spec)) == []
         kept = [line for line in damaged if line in lines]
@@ -170,7 +170,7 @@ def test_a_torn_line_is_named_and_measured_again_and_no_other(
 def test_numbers_of_the_recorded_weights_stand(folders: Store, theta: str) -> None:
     first = folders.require(theta).measurements[0]
     others = first.model_copy(update={"weights_sha256": "0" * 64, "values": {"gamma_train": 0.25}})
-    path = folders.path(theta, MEASURES)
+    path = folders.path(theta, MEASUREMENTS)
     rest = path.read_bytes()
     path.write_bytes(documents.line_text(others.model_dump(mode="json")).encode() + b"\n" + rest)
     assert folders.require(theta).by_key[first.spec.key] == first
@@ -255,9 +255,9 @@ def test_only_what_a_pack_has_is_removed(
     # Measured since, with another number, held by another process: these stay.
     later, changed, held = theta, run_of(folders.results, "rbm"), run_of(folders.results, "tirbm")
     measured(small_data, folders.results, "theta", ["gamma"], offset=10.0)
-    lines, _ = documents.read_lines(folders.path(changed, MEASURES))
+    lines, _ = documents.read_lines(folders.path(changed, MEASUREMENTS))
     lines[0]["values"]["gamma_train"] = 0.5
-    folders.path(changed, MEASURES).write_text("".join(f"{documents.line_text(line)}\n" for line in lines))
+    folders.path(changed, MEASUREMENTS).write_text("".join(f"{documents.line_text(line)}\n" for line in lines))
     with folders.locked(held):
         removed = folders.remove_packed(path)
     assert set(removed) == set(folders.identifiers()) - {later, changed, held}

@@ -34,7 +34,7 @@ from thetarbm_cli.followup import command_line
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
 
 FORMAT: Final = 2
-RECORD, MEASURES, WEIGHTS, CHECKPOINT = "run.json", "measures.jsonl", "weights.npz", "checkpoint.npz"
+RECORD, MEASUREMENTS, WEIGHTS, CHECKPOINT = "run.json", "measures.jsonl", "weights.npz", "checkpoint.npz"
 PACKS = "*.jsonl.xz"
 # What unpacks to more is not one of our files.
 LARGEST_PACK = 1 << 29
@@ -235,9 +235,9 @@ class Store:
             logger.warning("%s is not used: %s", path, error)
         if not lines:
             return None
-        measured, problems = documents.read_lines(self.path(run, MEASURES))
+        measured, problems = documents.read_lines(self.path(run, MEASUREMENTS))
         for problem in problems:
-            logger.warning("%s: %s; it is measured again when it is asked for", self.path(run, MEASURES), problem)
+            logger.warning("%s: %s; it is measured again when it is asked for", self.path(run, MEASUREMENTS), problem)
         # What the user measured comes before what is packed.
         return _from_lines(run, [*lines[:1], *measured, *lines[1:]], path)
 
@@ -314,9 +314,9 @@ class Store:
         It must be one run, and have a record unless an `unfinished` one will do.
         """
         wanted = name
-        if "/" in name or name in (RECORD, WEIGHTS, MEASURES):
+        if "/" in name or name in (RECORD, WEIGHTS, MEASUREMENTS):
             path = Path(os.path.expanduser(name)).absolute()
-            path = path.parent if path.name in (RECORD, WEIGHTS, MEASURES) else path
+            path = path.parent if path.name in (RECORD, WEIGHTS, MEASUREMENTS) else path
             wanted = path.name
             if path.resolve().parent != self.folder.resolve():
                 raise InputError(f"{name} is not in {self.folder}; name its results folder with --results")
@@ -377,7 +377,7 @@ class Store:
 
     def add(self, measurement: Measurement) -> None:
         """Append a measurement to its training's."""
-        path = self.path(measurement.run, MEASURES)
+        path = self.path(measurement.run, MEASUREMENTS)
         if os.path.lexists(path) and not path.is_file():
             _put_aside(path)
         documents.append_line(path, measurement.model_dump(mode="json"))
@@ -461,7 +461,7 @@ class Store:
                 logger.warning("%s stays in %s: it is not as it was packed", run, self.path(run))
                 continue
             self.path(run, RECORD).unlink()
-            self.path(run, MEASURES).unlink(missing_ok=True)
+            self.path(run, MEASUREMENTS).unlink(missing_ok=True)
             removed.append(run)
             with suppress(OSError):
                 if {each.name for each in self.path(run).iterdir()} <= {"run.lock"}:
@@ -533,7 +533,9 @@ def _from_lines(run: str, lines: Iterable[dict[str, Any]], path: Path) -> Traini
                 logger.warning("%s is not used: it belongs to run %s", path, training.run)
     if found is not None:
         own = (
-            _validated(Measurement, line, path.with_name(MEASURES)) for line in measurements if line.get("run") == run
+            _validated(Measurement, line, path.with_name(MEASUREMENTS))
+            for line in measurements
+            if line.get("run") == run
         )
         found.measurements = [each for each in own if each is not None]
     return found

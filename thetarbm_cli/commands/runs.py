@@ -269,7 +269,7 @@ class Evaluated(BaseModel):
     grid_search: GridSearch | None = None
 
 
-class Evaluation(BaseModel):
+class EvaluatedRuns(BaseModel):
     """What ``thetarbm evaluate --json`` prints."""
 
     runs: list[Evaluated]
@@ -318,7 +318,7 @@ def evaluate(
     chosen, damaged = _trained_runs(store) if every else (named, 0)
     words = ["error", "gamma", *(["search"] if grid_search else []), *(["invariance"] if invariance else [])]
     as_recorded = every and not (force or profile or assigned or grid_search or invariance)
-    output = Evaluation(runs=[])
+    output = EvaluatedRuns(runs=[])
     with Display(session.quiet) as display:
         display.update("runs", "", 0, len(chosen))
         # The libraries take a second.
