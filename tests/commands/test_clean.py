@@ -10,7 +10,7 @@ from tests.records import save, training_for
 from tests.runs import Command, rewrite
 from tests.suites import SMALL, write_suite
 from thetarbm_cli.store import MadeFor, Store
-from thetarbm_cli.suite import load_suite
+from thetarbm_cli.suite import load_suite, shipped_path
 
 
 @pytest.fixture
@@ -93,3 +93,11 @@ def test_weights_go_when_asked_for_and_records_stay(thetarbm: Command, tmp_path:
     assert sorted(row["run"] for row in done.json["removed"]) == ["rbm-good", "rbm-stale", "theta-ancient"]
     assert runs_in(tmp_path) == ["rbm-by-hand", "rbm-good"]
     assert not Store(tmp_path / "results").path("rbm-good", "weights.npz").exists()
+
+
+def test_a_run_on_mnist_whose_images_have_another_source_is_asked_for(thetarbm: Command, tmp_path: Path) -> None:
+    cell = next(cell for cell in load_suite(shipped_path()).cells("tiny") if cell.name == "mnist-theta")
+    training = training_for(cell, gamma_train=0.5, gamma_test=0.5)
+    made_for = MadeFor(profile="tiny", suite=shipped_path().name, cells=(cell.name,))
+    save(tmp_path / "results", training.model_copy(update={"made_for": made_for}))
+    assert thetarbm("clean", "--suite", str(shipped_path()), "--dry-run", "--json").json["would_remove"] == []

@@ -283,7 +283,8 @@ def _stale(store: Store, suite: Suite, file: str) -> list[Removal]:
 
     own = set(store.own_identifiers())
     trainings = [each for each in store.trainings() if each.run in own and each.made_for.suite == file]
-    sources = {each.spec.data.source for each in trainings}
+    # The images of mnist have a source of their own, which no other data set has.
+    sources = {each.spec.data.source for each in trainings if each.spec.tested_on == each.spec.data.dataset}
     asked = {
         cell.train_spec().cell_key
         for profile in suite.profiles
