@@ -31,7 +31,14 @@ def call_in(folder: Path, arguments: tuple[str, ...], monkeypatch: pytest.Monkey
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("scene", [OWN, *SCENES[2:]], ids=lambda scene: scene.name)
+@pytest.mark.parametrize(
+    "scene",
+    # Several processes are killed fifty times by make test-kills, and once here where there is time.
+    [
+        pytest.param(scene, id=scene.name, marks=pytest.mark.slow if scene.command == RUN else ())
+        for scene in (OWN, *SCENES[2:])
+    ],
+)
 def test_killed_and_called_again_it_leaves_what_it_would_have_left(
     scene: Scene, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import webbrowser
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from thetarbm_cli.store import Store
 
 
-@dataclass(frozen=True)
-class Lacking:
+class Lacking(BaseModel):
     """What the page does not have, and the command that makes it."""
 
     kind: Literal["cell", "figure"]
@@ -96,13 +94,25 @@ def _missing(content: Content) -> list[Lacking]:
     """List cells without a run, but for those that wait to be named, and figures that are not shown."""
     return [
         *(
-            Lacking("cell", each.cell.name, section.source.name, "; ".join(each.failures) or "no run yet", each.command)
+            Lacking(
+                kind="cell",
+                name=each.cell.name,
+                source=section.source.name,
+                reason="; ".join(each.failures) or "no run yet",
+                command=each.command,
+            )
             for section in content.sections
             for each in section.reruns
             if not each.runs and not each.cell.on_request
         ),
         *(
-            Lacking("figure", each.figure.name, section.source.name, "; ".join(each.missing), each.command)
+            Lacking(
+                kind="figure",
+                name=each.figure.name,
+                source=section.source.name,
+                reason="; ".join(each.missing),
+                command=each.command,
+            )
             for section in content.sections
             for each in section.pictures
             if each.image is None
