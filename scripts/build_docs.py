@@ -42,14 +42,14 @@ PAGES = ("reproduction", "beyond", "multiverse", "mnist-rot")
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 
-# Text between these comments is made here: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
+# Text between these comments is generated: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
 # <!-- table: NAME --> a table, <!-- verdicts: all --> the claims with their verdicts, and <!-- multiverse: NAME -->
 # what the universes of a design say.
 BLOCK = re.compile(r"(<!-- (reading|table|verdicts|multiverse): ([a-z0-9_-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def pages(results: Path = ROOT / "results") -> dict[Path, str]:
-    """Content of every page that is made here, in whole or in part."""
+    """Give the content of every page that is generated, in whole or in part."""
     block = block_maker(results)
     return {REFERENCE: reference(), **{path: filled(path.read_text(encoding="utf-8"), block) for path in FILLED}}
 
