@@ -49,7 +49,6 @@ def test_functions_are_those_of_scipy(
         assert np.array_equal(backend.to_host(values), x)
 
 
-@pytest.mark.no_device("only the host takes its numbers in pieces")
 @pytest.mark.parametrize("shape", [(5, 40, 600), (200_000,), (0, 4)])
 def test_sigmoid_of_more_numbers_than_a_cache_holds(shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(0).normal(0, 5, shape).astype(np.float32)

@@ -14,8 +14,6 @@ from thetarbm_cli.models import local_theta as local_module
 from thetarbm_cli.models import rbm as rbm_module
 from thetarbm_cli.registry import MODELS
 
-pytestmark = pytest.mark.no_device("products are counted on NumPy")
-
 IMAGES = np.random.default_rng(0).random((24, 36), dtype=np.float32)
 
 

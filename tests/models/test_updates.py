@@ -42,7 +42,6 @@ TRACKED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.numpy_draws
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -92,7 +91,6 @@ def test_training_is_the_naive_loop(name: str, settings: str) -> None:
         np.testing.assert_allclose(value, increments[key], rtol=1e-3, atol=1e-5, err_msg=key)
 
 
-@pytest.mark.numpy_draws
 def test_the_tied_network_is_that_of_its_slices_seen_in_the_frame_of_one_matrix() -> None:
     """The paper's Gaussian network with W_s = M T_s' in the image's own frame, and the slope of its M."""
     rate, momentum, size = 0.1, 0.9, 10
