@@ -4,16 +4,31 @@ BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PARALLEL := -n auto --maxprocesses=4 --dist loadfile
 
-.PHONY: demo test test-slow test-kills test-memory test-lowest audit test-latex browser test-browser test-wheel reproduce bench smoke schema docs lint format clean
+.PHONY: demo test cupy-device test-cupy nvrtc-check test-slow test-kills test-memory test-lowest audit test-latex browser test-browser test-wheel reproduce bench smoke schema docs lint format clean
 
 demo: .venv/demo.stamp
 	@$(BIN)/thetarbm demo --out .venv/demo
 	@echo "thetarbm is in $(BIN); to call it by its name: source $(BIN)/activate"
 
-# Files of tests go to several processes; the second call runs the models' tests once more, on the stand-in for a GPU (docs/gpu.md).
+# Files of tests go to several processes.
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest $(PARALLEL)
-	$(BIN)/python -m pytest -p tests.standin.plugin $(PARALLEL) tests/models
+
+# CuPy's own wheel on an emulated device (tests/device): built once, in the user's cache, in half a minute.
+cupy-device: .venv/dev.stamp
+	@$(BIN)/python -m tests.device.build
+
+# What calls models and measures, once more, on CuPy; then what is for CuPy alone, with fences around every array.
+CUPY_TESTS := $(addprefix tests/,models imaging measures test_backend.py)
+CUPY_TESTS_TOO := $(addprefix tests/,commands test_pipeline.py test_evaluation.py)
+test-cupy: .venv/dev.stamp
+	device="$$($(BIN)/python -m tests.device.build)" && export THETARBM_BACKEND=cupy && \
+	"$$device/run" $(BIN)/python -m pytest $(PARALLEL) -m 'not slow and not latex and not browser' $(CUPY_TESTS) $(CUPY_TESTS_TOO) && \
+	EMU_FENCED=1 "$$device/run" $(BIN)/python -m pytest -p cupy_device $(PARALLEL) -m cupy $(CUPY_TESTS)
+
+# The kernels that test-cupy used, through NVIDIA's own compiler, for GPUs from Turing to Blackwell.
+nvrtc-check: .venv/dev.stamp
+	$(BIN)/python -m tests.device.nvrtc_check
 
 test-slow: .venv/dev.stamp
 	THETARBM_EXPLORE=1 $(BIN)/python -m pytest -m slow
@@ -27,7 +42,7 @@ test-memory: .venv/dev.stamp
 	$(BIN)/python -m tests.faults.peaks
 
 # With the lowest versions that pyproject.toml allows: the tests that call the libraries. Not once more: those of claims, faults,
-# damaged files, docs and the stand-in, which say nothing of versions.
+# damaged files and docs, which say nothing of versions.
 LOWEST := $(addprefix tests/,data imaging models measures reporting commands benchmarks) $(wildcard tests/test_*.py)
 test-lowest: .venv-lowest/stamp
 	.venv-lowest/bin/python -m pytest $(PARALLEL) $(LOWEST)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.runs import evaluated, process_as_before, small_data, thetarbm, trained
-from tests.standin import install
-from thetarbm_cli.backend import CupyBackend
+from thetarbm_cli.backend import Backend, select_backend
 from thetarbm_cli.data.prepare import Prepared, prepare
+from thetarbm_cli.errors import InputError
 
 # Fixtures of runs, for all folders.
 __all__ = ["evaluated", "small_data", "thetarbm", "trained"]
@@ -43,12 +43,13 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes | str) and len(val) > 60 else None
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that know NumPy's random numbers where a GPU draws its own."""
+def pytest_sessionstart() -> None:
+    """End a session that asks for CuPy and would get NumPy."""
     if os.environ.get("THETARBM_BACKEND") == "cupy":
-        left_out = [item for item in items if item.get_closest_marker("numpy_draws")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("numpy_draws")]
+        try:
+            select_backend("cupy")
+        except InputError as error:
+            pytest.exit(f"THETARBM_BACKEND=cupy asks for tests on CuPy, and there would be none: {error}", returncode=3)
 
 
 @pytest.fixture(scope="session")
@@ -69,10 +70,9 @@ def mnist_rot(data_dir: Path) -> Prepared:
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> CupyBackend:
-    """The real CuPy backend on the stand-in for CuPy."""
-    install(monkeypatch)
-    return CupyBackend()
+def device() -> Backend:
+    """CuPy on a device; for tests marked ``cupy``."""
+    return select_backend("cupy")
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from tests.standin import install, ndarray
-from tests.standin.modules import random_of_backend
 from thetarbm_cli import backend as backend_module
-from thetarbm_cli.backend import BACKENDS, Backend, CupyBackend, few_threads, select_backend
+from thetarbm_cli.backend import BACKENDS, Backend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.models import AlignedPixels, LocalThetaRBM, Model, ThetaRBM
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, count: Callable[[], int], asarray: Callable[[Any], Any]) -> Any:
+    """Let ``import cupy`` find what knows no more than whether a device answers."""
+    runtime = SimpleNamespace(getDeviceCount=count, getDevice=lambda: 0)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), asarray=asarray)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    return cupy
 
 
 @pytest.mark.parametrize(
@@ -41,19 +48,20 @@ def test_cupy_is_taken_if_a_device_answers_and_numpy_otherwise(
             raise devices
         return devices
 
-    install(monkeypatch)
-    monkeypatch.setattr(sys.modules["cupy.cuda.runtime"], "getDeviceCount", device_count)
+    cupy = pretend(monkeypatch, device_count, np.asarray)
     backend = select_backend(name)
     assert (backend.name, backend.reason) == (taken, reason)
-    assert backend.xp is (sys.modules["cupy"] if taken == "cupy" else np)
+    assert backend.xp is (cupy if taken == "cupy" else np)
 
 
 def test_device_without_the_libraries_that_compute_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_cublas(left: object, right: object) -> None:
-        raise ImportError("libcublas.so.12 is not found")
+    class WithoutProducts:
+        def __init__(self, rows: object) -> None: ...
 
-    install(monkeypatch)
-    monkeypatch.setattr(ndarray, "__matmul__", no_cublas)
+        def __matmul__(self, other: object) -> None:
+            raise ImportError("libcublas.so.12 is not found")
+
+    pretend(monkeypatch, lambda: 1, WithoutProducts)
     backend = select_backend("auto")
     assert backend.name == "numpy"
     assert "libcublas.so.12 is not found" in backend.reason
@@ -106,8 +114,9 @@ def test_accumulate_refuses_what_it_cannot_write_into(out: NDArray[Any]) -> None
     assert (out == 1).all()
 
 
+@pytest.mark.cupy
 @pytest.mark.parametrize(("rows", "a", "b"), [(6, 3, 4), (6, 1, 4), (1, 1, 1)])
-def test_accumulate_on_the_device_is_that_of_numpy(device: CupyBackend, rows: int, a: int, b: int) -> None:
+def test_accumulate_on_the_device_is_that_of_numpy(device: Backend, rows: int, a: int, b: int) -> None:
     random = np.random.default_rng(0)
     left, right = random.random((rows, a), dtype=np.float32), random.random((rows, b), dtype=np.float32)
     kept, unwritten = random.random((2, a, b), dtype=np.float32), np.full((2, a, b), np.nan, dtype=np.float32)
@@ -165,10 +174,11 @@ def test_map_hands_on_a_failure_and_gives_the_threads_back() -> None:
 # -- random streams ------------------------------------------------------------------------------------------
 
 
-def test_streams_of_the_device_follow_their_seeds(device: CupyBackend) -> None:
+@pytest.mark.cupy
+def test_streams_of_the_device_follow_their_seeds(device: Backend) -> None:
     drawn = []
     for seed in (7, 7, 8):
-        stream, out = random_of_backend(device, np.random.SeedSequence(seed)), device.xp.empty((2, 3, 4), np.float32)
+        stream, out = device.random(np.random.SeedSequence(seed)), device.xp.empty((2, 3, 4), np.float32)
         stream.uniform(out[0])
         stream.normal(out[1])
         drawn.append(device.to_host(out))

@@ -85,6 +85,7 @@ def test_there_and_back_is_the_product_and_nothing_for_an_exact_turn(kind, rotat
     assert round_trip_operators(6, rotations, "permutation") == (None,) * rotations
 
 
+@pytest.mark.cupy
 @pytest.mark.parametrize("kind", ROTATION_KINDS)
 def test_a_device_gives_what_the_host_gives(device, kind):
     host, device = Rotations(6, 5, kind), Rotations(6, 5, kind, backend=device)

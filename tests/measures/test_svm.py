@@ -263,6 +263,7 @@ def test_grid_search_refuses_what_cannot_be_searched(change, message):
         grid_search(FEATURES, LABELS, **given)
 
 
+@pytest.mark.cupy
 @pytest.mark.parametrize("there", [False, True])
 def test_no_device_is_mixed_with_another(device, there):
     place = device.asarray if there else np.asarray

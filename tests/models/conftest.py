@@ -5,12 +5,6 @@ from numpy.typing import NDArray
 from thetarbm_cli.data.prepare import Prepared
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "no_device(reason): not run again on the stand-in for a device (tests/standin/plugin.py)"
-    )
-
-
 @pytest.fixture(scope="session")
 def digits(mnist_rot: Prepared) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Turned digits, 200 of each class in any order: (2000, 784) pixels in [0, 1] and labels."""

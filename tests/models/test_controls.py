@@ -1,13 +1,10 @@
 import numpy as np
-import pytest
 from skimage.transform import rotate
 
 from thetarbm_cli.models.base import OrientedModel
 from thetarbm_cli.models.controls import AlignedPixels, Pixels
 
 Digits = tuple[np.ndarray, np.ndarray]
-
-pytestmark = pytest.mark.no_device("pixels go through no network")
 
 
 def test_aligned_pixels_are_the_images_turned_back_by_orientations_that_are_found_or_given(digits: Digits) -> None:

@@ -1,120 +1,155 @@
-"""The models on the stand-in for CuPy: the numbers of the NumPy backend, and no copy that is not asked for."""
+"""The models on CuPy: the numbers of NumPy, equal to the last bit from fit to fit, and what goes to a device and when.
+
+`tests.device` is a device for machines that have none; what is copied, launched and waited for can be counted there
+alone.
+"""
 
 from __future__ import annotations
 
-import re
+import json
+import os
+import pickle
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-import thetarbm_cli
-from tests.models.small import AUTHORS_SETTINGS
-from tests.standin import Ledger, install
-from thetarbm_cli.models import RBM, AugmentedRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
+from tests.models.cases import CASES, IMAGES, digest, fitted, images, results
+from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
+from thetarbm_cli.models.contrastive_divergence import EpochRecord, Trainer
 
-pytestmark = pytest.mark.no_device("on the stand-in in any run, beside NumPy")
+pytestmark = pytest.mark.cupy
 
-SIDE, IMAGES, BATCH, HIDDEN, TURNS = 8, 25, 6, 5, 4
-COMMON: dict[str, Any] = {"hidden": HIDDEN, "epochs": 3, "batch_size": BATCH, "learning_rate": 0.05}
-TURNING: dict[str, Any] = {**COMMON, "rotations": TURNS}
-NOISY: dict[str, Any] = {"gibbs_steps": 2, "visible_sampling": "sample"}
-LEARNED: dict[str, Any] = {"variance": "learned"}
-BERNOULLI: dict[str, Any] = {"visible": "bernoulli"}
-FULL: dict[str, Any] = {"tensor": "full"}
-
-CASES: dict[str, tuple[type[RBM], dict[str, Any]]] = {
-    "rbm, bernoulli, noisy": (RBM, {**COMMON, **BERNOULLI, **NOISY}),
-    "rbm, learned variance, noisy": (RBM, {**COMMON, **LEARNED, **NOISY}),
-    "rbm, whitened": (RBM, {**COMMON, "whiten": True, "drop_last": True, "sparsity": None}),
-    "augmented": (AugmentedRBM, TURNING),
-    "orbm": (OrientedRBM, TURNING),
-    "tirbm, bernoulli, noisy": (TransformInvariantRBM, {**TURNING, **BERNOULLI, **NOISY}),
-    "tirbm, learned variance": (TransformInvariantRBM, {**TURNING, **LEARNED, "weight_decay": 1e-3}),
-    "tirbm, of its authors": (TransformInvariantRBM, {**AUTHORS_SETTINGS, **TURNING, **NOISY}),
-    "theta, tied, bernoulli, noisy": (ThetaRBM, {**TURNING, **BERNOULLI, **NOISY}),
-    "theta, tied, learned variance": (ThetaRBM, {**TURNING, **LEARNED, "sparsity_form": "bias"}),
-    "theta, full, learned variance": (ThetaRBM, {**TURNING, **FULL, **LEARNED, **NOISY}),
-    "theta, full, exact group": (ThetaRBM, {**TURNING, **FULL, **LEARNED, "rotation": "permutation"}),
-    "theta, full, one slice": (ThetaRBM, {**TURNING, **FULL, "rotations": 1}),
-}
+Counts = Callable[[], Counter[str]]
+LAUNCHES = ("kernel", "gemm", "DtoD", "memset")
 
 
 @pytest.fixture
-def copies(monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """The stand-in in the place of CuPy, and its counts of copies."""
-    return install(monkeypatch)
+def emulated() -> Any:
+    return pytest.importorskip("cupy_device", reason="a real device does not count")
 
 
-def images(count: int = IMAGES) -> NDArray[np.float32]:
-    return np.random.default_rng(3).random((count, SIDE * SIDE), dtype=np.float32)
-
-
-def results(model: RBM) -> Iterator[tuple[str, Any]]:
-    """All that a user gets from a model: what it learned, and what it says of images."""
-    orientation = {"orientation": model.rotations - 1} if isinstance(model, ThetaRBM) else {}
-    yield from model.to_arrays().items()
-    for method in ("transform", "free_energy", "reconstruct"):
-        yield method, getattr(model, method)(images())
-    yield "sample", model.sample(3, gibbs_steps=2, **orientation)
-    yield "history", np.array([(record.reconstruction_error, record.mean_activation) for record in model.history_])
+@pytest.fixture
+def counts(emulated: Any) -> Counts:
+    """Gives how often the device was called so far, by kind."""
+    return lambda: Counter({kind: count.calls for kind, count in emulated.counters().items()})
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_device_gives_the_numbers_of_numpy_without_a_hidden_copy(copies: Ledger, case: str) -> None:
-    model, settings = CASES[case]
-    expected = dict(results(model(**settings, backend="numpy").fit(images())))
-    fitted = model(**settings, backend="cupy").fit(images())
-    actual = dict(results(fitted))
+def test_device_gives_the_numbers_of_numpy_and_keeps_nothing(case: str) -> None:
+    expected = dict(results(fitted(case, "numpy")))
+    model = fitted(case, "cupy")
+    actual = dict(results(model))
     assert actual.keys() == expected.keys()
     for name in expected:
         assert isinstance(actual[name], np.ndarray)
-        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-4, atol=1e-5)
-    # Whether a device answers is asked for each call, whether an operator's indices are sorted when it is made.
-    assert copies.hidden().keys() <= {"item", "canonical format"}
-    # Nothing of the device stays in a fitted model.
-    state = fitted.state_
-    kept = [*vars(fitted).values(), *state.parameters.values(), *state.increments.values()]
-    assert not any(type(value).__module__.startswith("tests.standin") for value in kept)
+        np.testing.assert_allclose(actual[name], expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    state = model.state_
+    kept = [*vars(model).values(), *state.parameters.values(), *state.increments.values()]
+    assert not any(type(value).__module__.startswith("cupy") for value in kept)
+    pickled = pickle.dumps(model)
+    assert b"cupy." not in pickled
+    assert digest(pickle.loads(pickled)) == digest(model)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_fits_of_a_seed_are_equal_to_the_last_bit(case: str) -> None:
+    first, second = (dict(results(fitted(case, "cupy"))) for _ in range(2))
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+def test_the_number_of_multiprocessors_changes_no_bit() -> None:
+    child = subprocess.run(
+        [sys.executable, "-m", "tests.models.cases"],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "EMU_SMS": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(child.stdout) == {case: digest(fitted(case, "cupy")) for case in CASES}
 
 
 @pytest.mark.parametrize("batch_size", [IMAGES, 2])
 @pytest.mark.parametrize("case", CASES)
-def test_an_epoch_copies_its_order_in_and_its_numbers_out(copies: Ledger, case: str, batch_size: int) -> None:
+def test_an_epoch_copies_its_order_in_and_its_numbers_out(counts: Counts, case: str, batch_size: int) -> None:
     model, settings = CASES[case]
-    after: list[tuple[int, int]] = []
+    after: list[Counter[str]] = []
     model(**{**settings, "batch_size": batch_size, "epochs": 4}, backend="cupy").fit(
-        images(), monitor=lambda state: after.append(copies.totals())
+        images(), monitor=lambda state: after.append(counts())
     )
-    assert [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(after)] == [(1, 1)] * 3
+    kinds = ("HtoD", "DtoH", "sync")
+    assert [tuple(after[kind] - before[kind] for kind in kinds) for before, after in pairwise(after)] == [(1, 1, 1)] * 3
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_features_are_copied_in_and_out_once_a_chunk(
-    copies: Ledger, case: str, monkeypatch: pytest.MonkeyPatch
+    counts: Counts, emulated: Any, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, settings = CASES[case]
-    fitted = model(**settings, backend="cupy").fit(images())
-    counts = []
+    model = fitted(case, "cupy")
+    model.transform(images())
+    # Images, and for what has orientations these and an order by them.
+    per_chunk = 1 if type(model) in (RBM, TransformInvariantRBM) else 3
+    found = []
     for chunk in (IMAGES, 5):
         monkeypatch.setattr("thetarbm_cli.models.rbm.CHUNK", chunk)
-        copies.clear()
-        fitted.transform(images())
-        counts.append(copies.totals())
-    per_chunk = 2 if model is ThetaRBM and settings["rotations"] > 1 else 1  # images, and for θ their orientations
-    assert counts[1][0] - counts[0][0] == 4 * per_chunk
-    assert counts[1][1] - counts[0][1] == 4
+        emulated.reset()
+        model.transform(images())
+        found.append([counts()[kind] for kind in ("HtoD", "DtoH", "sync")])
+        # What else a device needs of a fitted model is there since the first call.
+        assert emulated.counters()["HtoD"].bytes <= images().nbytes + (per_chunk - 1) * 8 * IMAGES
+    assert found[0][0] <= per_chunk
+    assert found[0][1:] == [1, 1]
+    assert found[1] == [5 * calls for calls in found[0]]
 
 
-@pytest.mark.usefixtures("copies")
-def test_every_name_asked_of_xp_is_in_the_stand_in() -> None:
-    """Whether a test comes by it or not."""
-    package = Path(thetarbm_cli.__file__).parent
-    asked = {name for path in package.rglob("*.py") for name in re.findall(r"\bxp\.(\w+)", path.read_text("utf-8"))}
-    assert {"matmul", "take", "exp"} <= asked
-    assert {name for name in asked if not hasattr(sys.modules["cupy"], name)} == set()
+@pytest.mark.parametrize(
+    ("model", "settings", "most"),
+    [
+        (RBM, {}, 24),
+        (ThetaRBM, {"tensor": "tied"}, 24),
+        (ThetaRBM, {"tensor": "full"}, 60),
+        (TransformInvariantRBM, {}, 40),
+    ],
+)
+def test_launches_of_a_batch_are_few(
+    emulated: Any, model: type[RBM], settings: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the size of the paper; what an epoch launches whatever its length falls out of the difference."""
+    monkeypatch.setattr(Trainer, "_record", lambda self, state, *sums: EpochRecord(state.epoch + 1, 0.0, 0.0))
+
+    def second_epoch(batches: int) -> Counter[str]:
+        after: list[Counter[str]] = []
+
+        def observe(state: Any) -> None:
+            after.append(Counter())
+            for (kind, name), count in emulated.detail().items():
+                if name in ("HtoD", "DtoH", "DtoD"):
+                    kind, name = name, ""
+                # The name of a product has its shape.
+                after[-1][f"{kind} {name.split(' ')[0]}"] += count.calls
+
+        count = 200 * batches
+        fit = model(hidden=500, batch_size=200, epochs=2, backend="cupy", **settings)
+        given = np.arange(count) % fit.rotations if isinstance(fit, ThetaRBM) else None
+        emulated.skip()  # nothing is computed, and everything counted
+        try:
+            fit.fit(images(count, 28), orientations=given, monitor=observe)
+        finally:
+            emulated.skip(False)
+        return after[1] - after[0]
+
+    per_batch = second_epoch(4)
+    per_batch.subtract(second_epoch(2))
+    launched = {name: calls / 2 for name, calls in sorted(per_batch.items()) if calls and name.startswith(LAUNCHES)}
+    total = sum(launched.values())
+    print(f"{model.__name__} {settings}: {total:g} launches a batch")
+    print(*(f"{calls:6g} {name}" for name, calls in launched.items()), sep="\n")
+    assert total <= most

@@ -16,7 +16,6 @@ MODULES = [
 ]
 
 
-@pytest.mark.no_device("not all examples have a model in them")
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_are_true(name: str) -> None:
     result = doctest.testmod(importlib.import_module(name))

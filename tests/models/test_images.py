@@ -68,7 +68,6 @@ def test_given_orientations_that_are_the_estimated_ones_change_nothing(name: str
     assert not np.array_equal(others.weights_, told.weights_)
 
 
-@pytest.mark.no_device("refused before a network is made")
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -96,7 +95,6 @@ def test_wrong_orientations() -> None:
                 method(images, orientations=orientations)
 
 
-@pytest.mark.no_device("refused before a network is made")
 @pytest.mark.parametrize(
     ("model_class", "wrong", "message"),
     [

@@ -136,7 +136,6 @@ def test_images_taken_a_few_at_a_time_give_what_all_at_once_give(
     np.testing.assert_allclose(getattr(model, method)(images, orientations=orientations), whole, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.no_device("memory of the host")
 @pytest.mark.parametrize("method", ["free_energy", "reconstruct"])
 def test_memory_does_not_grow_with_the_fields_of_all_images(method: str) -> None:
     images = pictures(1500, side=16)
@@ -170,7 +169,6 @@ def test_reconstruction_is_the_mean_of_the_fields_rotated_to_the_image(contrast:
         np.testing.assert_allclose(result.reshape(8, 8), np.rot90(total / count, s), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.no_device("places only")
 @given(size=st.integers(5, 12), field=st.integers(2, 5), stride=st.integers(1, 3), data=st.data())
 def test_cells_share_all_fields_and_folding_undoes_taking(
     size: int, field: int, stride: int, data: st.DataObject
@@ -199,7 +197,6 @@ def test_everything_a_model_does_and_its_storage() -> None:
     assert not np.array_equal(before, model.weights_)
 
 
-@pytest.mark.no_device("refused before anything is computed")
 @pytest.mark.parametrize("settings", [{"field": 10}, {"pooling": 4}])
 def test_images_that_are_too_small_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="images of 9×9 pixels are too small for fields"):

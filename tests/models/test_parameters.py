@@ -13,8 +13,6 @@ from thetarbm_cli.models.base import estimator, parameter
 from thetarbm_cli.parameters import checked, completed, declared, defaults, parameters_of
 from thetarbm_cli.registry import MODELS, ModelEntry
 
-pytestmark = pytest.mark.no_device("settings only")
-
 
 @pytest.mark.parametrize("model", MODELS.own)
 def test_every_model_is_built_from_its_own_settings(model: str) -> None:

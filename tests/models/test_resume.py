@@ -80,7 +80,6 @@ def test_partial_fit_goes_on_from_loaded_arrays(name: str, images: np.ndarray) -
     assert np.abs(fresh.weights_ - arrays["weights"]).max() < 0.1
 
 
-@pytest.mark.no_device("seeds only")
 def test_axes_of_a_seed_are_independent_and_stay_as_they_are() -> None:
     states = {tuple(seed_of(0, axis, *keys).generate_state(2)) for axis in AXES for keys in ((), (0,), (1,), (0, 1))}
     assert len(states) == 4 * len(AXES)

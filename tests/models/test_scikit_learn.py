@@ -22,7 +22,6 @@ from thetarbm_cli.models.base import Images, Model, RotatingModel
 
 # Needs an environment variable that is read when SciPy is imported.
 SKIPPED = {"check_array_api_input"}
-CONTROL = pytest.mark.no_device("controls learn nothing")
 
 
 class Padded(RotatingModel):
@@ -69,8 +68,8 @@ class PaddedAugmentedRBM(Padded, AugmentedRBM):
         PaddedAugmentedRBM(hidden=6, epochs=2, rotations=3),
         PaddedThetaRBM(hidden=6, epochs=2),
         PaddedThetaRBM(hidden=6, epochs=2, tensor="full"),
-        pytest.param(Pixels(), marks=CONTROL),
-        pytest.param(PaddedAlignedPixels(), marks=CONTROL),
+        Pixels(),
+        PaddedAlignedPixels(),
     ],
     ids=repr,
 )
@@ -82,7 +81,6 @@ def test_the_checks_of_scikit_learn(estimator: Model) -> None:
     assert {result["check_name"] for result in results if result["status"] == "skipped"} <= SKIPPED
 
 
-@pytest.mark.no_device("refused before a network is made")
 @pytest.mark.parametrize("model", [RBM(), LocalThetaRBM()], ids=repr)
 def test_a_model_that_has_learned_nothing_says_so(model: RBM) -> None:
     for method in ("transform", "free_energy", "reconstruct"):
