@@ -147,7 +147,7 @@ class CupyBackend(CupyKernels, Backend):
 
     def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
         """Compute ``out = keep * out + scale * left.T @ right`` by one product, also where there is a first axis."""
-        left, right = (each.reshape(-1, each.shape[-1]) for each in (left, right))
+        left, right = (self.xp.ascontiguousarray(each).reshape(-1, each.shape[-1]) for each in (left, right))
         self._product(left, right, out, transpose_a=True, scale=scale, keep=keep)
 
     def accumulate_each(self, left: Array, rights: Iterable[Array], out: Array, *, scale: float, keep: float) -> None:
