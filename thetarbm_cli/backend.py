@@ -6,6 +6,7 @@ Everything after the data is loaded goes through it, so that the same model code
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 import os
@@ -326,19 +327,19 @@ def _device() -> tuple[CupyBackend | None, str]:
         count = int(cupy.cuda.runtime.getDeviceCount())
         if count == 0:
             return None, "CuPy finds no CUDA device"
-        # A driver alone is not enough: products need cuBLAS, kernels NVRTC and CUDA's headers.
-        device, host, seed = CupyBackend(), Backend(), np.random.SeedSequence(0)
-
-        def computed(backend: Backend) -> NDArray[Any]:
-            numbers = backend.xp.empty((3, 5), dtype=np.float32)
-            backend.random(seed).uniform(numbers)
-            return backend.to_host(backend.sigmoid(backend.multiply(numbers, numbers)))
-
-        if not np.allclose(computed(device), computed(host), rtol=1e-4):
+        device = CupyBackend()
+        if not np.allclose(_tried(device), _tried(Backend()), rtol=1e-4):
             return None, "the CUDA device computes other numbers than the processor"
     except Exception as error:  # noqa: BLE001  any failure of the driver means: no device
         return None, f"no CUDA device answers CuPy ({type(error).__name__}: {error})"
     return device, f"CuPy finds {count} CUDA device{'s' if count > 1 else ''}"
+
+
+def _tried(backend: Backend) -> NDArray[Any]:
+    """Compute a little of all that is used: a driver alone is not enough, cuBLAS and NVRTC must be there."""
+    numbers = backend.xp.empty((3, 5), dtype=np.float32)
+    backend.random(np.random.SeedSequence(0)).uniform(numbers)
+    return backend.to_host(backend.sigmoid(backend.multiply(numbers, numbers)))
 
 
 @cache
@@ -353,8 +354,9 @@ def select_backend(name: str = "auto") -> Backend:
         raise InputError(f"unknown backend {name!r}: choose one of {', '.join(BACKENDS)}")
     device, found = _device()
     if device is not None:
-        device.reason = found if name == "auto" else device.reason
-        return device
+        chosen = copy.copy(device)
+        chosen.reason = found if name == "auto" else device.reason
+        return chosen
     if name == "cupy":
         raise InputError(
             f"backend cupy was asked for, but {found}; install the extra cuda12 or cuda13 on a "

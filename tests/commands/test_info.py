@@ -14,10 +14,10 @@ from thetarbm_cli.backend import cores
 from thetarbm_cli.data.prepare import prepare
 
 
-def sheet_of(data_dir: Path, *options: str) -> dict[str, Any]:
+def sheet_of(data_dir: Path, *options: str, told: str = "") -> dict[str, Any]:
     """What a process of its own says: its BLAS pools and modules are those of the options."""
     done = finish(spawn(data_dir, data_dir, *options, "info", "--json"))
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.err) == (0, told)
     return done.json
 
 
@@ -55,6 +55,6 @@ def test_version_of_cupy_is_read_without_importing_it(tmp_path: Path, monkeypatc
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: cupy-cuda12x\nVersion: 13.4.0\n")
     (tmp_path / "cupy.py").write_text("raise ImportError('no driver')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    sheet = sheet_of(tmp_path / "data")
+    sheet = sheet_of(tmp_path / "data", told="NumPy is used: CuPy cannot be imported (no driver)\n")
     assert sheet["versions"]["cupy"] == "13.4.0"
     assert sheet["backend"] == "numpy"

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -372,7 +373,7 @@ class RBM(RBMParameters, Model):
         """Copy what was learned to the device, once: until the parameters, or a setting, are others."""
         parameters = self._parameters()
         made_of = (*parameters.values(), self._standardiser, tuple(self.get_params().values()))
-        kept: _OnDevice | None = self.__dict__.get("_kept_on_device")
+        kept = _ON_DEVICE.get(self)
         if kept is None or not _same(kept.made_of, made_of):
             for value in parameters.values():
                 # Values that were changed in place would not be seen on the device: they are replaced as a whole.
@@ -380,13 +381,8 @@ class RBM(RBMParameters, Model):
             on_device = {name: backend.asarray(value) for name, value in parameters.items()}
             standardiser = None if self._standardiser is None else self._standardiser.on(backend)
             kept = _OnDevice(made_of, self._energy_model(backend, on_device), standardiser, {})
-            self._kept_on_device = kept
+            _ON_DEVICE[self] = kept
         return kept
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is on a device, which is made again."""
-        state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_kept_on_device"}
 
     def _map(
         self, X: Any, orientations: Any, function: EnergyFunction, *, as_images: bool = False
@@ -417,9 +413,10 @@ class RBM(RBMParameters, Model):
         Orientations (n,) are on the host. Nothing is checked; `transform` does that, and takes any number of images.
         """
         model = self._fitted_model()
-        if orientations is None:
-            needed = self.uses_orientations and getattr(self, "align", True)
-            orientations = self._orientations(model.backend.to_host(images) if needed else images, None)
+        if orientations is None and self.uses_orientations and getattr(self, "align", True):
+            orientations = self._orientations(model.backend.to_host(images), None)
+        elif orientations is None:
+            orientations = np.zeros(len(images), dtype=np.int64)
         return self._values(model, images, orientations, EnergyModel.features)
 
     def _values(self, model: EnergyModel, images: Array, index: Orientations, function: EnergyFunction) -> Array:
@@ -452,6 +449,10 @@ class _OnDevice(NamedTuple):
     model: EnergyModel
     standardiser: Any
     others: dict[str, Any]
+
+
+# Of fitted models, as long as these are in use; no part of an estimator, which is copied and stored.
+_ON_DEVICE: WeakKeyDictionary[RBM, _OnDevice] = WeakKeyDictionary()
 
 
 def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
