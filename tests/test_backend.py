@@ -22,6 +22,19 @@ from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.models import AlignedPixels, LocalThetaRBM, Model, ThetaRBM
 
 
+@pytest.fixture
+def asked_again() -> Iterator[None]:
+    """For a test in which other devices answer than before it and after it, whatever is remembered of them."""
+
+    def forget() -> None:
+        for function in vars(backend_module).values():
+            getattr(function, "cache_clear", lambda: None)()
+
+    forget()
+    yield
+    forget()
+
+
 def pretend(monkeypatch: pytest.MonkeyPatch, count: Callable[[], int], asarray: Callable[[Any], Any]) -> Any:
     """Let ``import cupy`` find what knows no more than whether a device answers."""
     runtime = SimpleNamespace(getDeviceCount=count, getDevice=lambda: 0)
@@ -30,6 +43,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, count: Callable[[], int], asarray: 
     return cupy
 
 
+@pytest.mark.usefixtures("asked_again")
 @pytest.mark.parametrize(
     ("name", "devices", "taken", "reason"),
     [
@@ -54,6 +68,7 @@ def test_cupy_is_taken_if_a_device_answers_and_numpy_otherwise(
     assert backend.xp is (cupy if taken == "cupy" else np)
 
 
+@pytest.mark.usefixtures("asked_again")
 def test_device_without_the_libraries_that_compute_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     class WithoutProducts:
         def __init__(self, rows: object) -> None: ...
@@ -67,6 +82,7 @@ def test_device_without_the_libraries_that_compute_is_not_taken(monkeypatch: pyt
     assert "libcublas.so.12 is not found" in backend.reason
 
 
+@pytest.mark.usefixtures("asked_again")
 def test_cupy_without_it_and_unknown_backends_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert select_backend("auto").reason == "CuPy is not installed"
