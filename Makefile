@@ -19,7 +19,7 @@ cupy-device: .venv/dev.stamp
 	@$(BIN)/python -m tests.device.build
 
 # What calls models and measures, once more, on CuPy; then what is for CuPy alone, with fences around every array.
-CUPY_TESTS := $(addprefix tests/,models imaging measures test_backend.py)
+CUPY_TESTS := $(addprefix tests/,models imaging measures test_backend.py test_kernels.py)
 CUPY_TESTS_TOO := $(addprefix tests/,commands test_pipeline.py test_evaluation.py)
 test-cupy: .venv/dev.stamp
 	device="$$($(BIN)/python -m tests.device.build)" && export THETARBM_BACKEND=cupy && \

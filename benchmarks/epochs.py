@@ -17,7 +17,6 @@ from thetarbm_cli.backend import Backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.visible import sigmoid
 
 Images = NDArray[np.float32]
 
@@ -181,14 +180,15 @@ def epoch_parts(images: Images, sizes: Sizes) -> list[Part]:
     """Find where the time of an RBM's epoch goes: its parts alone, on arrays of the sizes that they have in it."""
     batch, hidden, pixels = sizes.batch, sizes.hidden, images.shape[1]
     starts = range(0, len(images) // batch * batch, batch)
-    random = Backend().random(np.random.SeedSequence(0))
+    backend = Backend()
+    random = backend.random(np.random.SeedSequence(0))
     generator = np.random.default_rng(0)
     probabilities, uniforms, states = generator.random((3, batch, hidden), dtype=np.float32)
     weights, increment = np.zeros((2, hidden, pixels), dtype=np.float32)
 
     def activate() -> None:
         for _ in range(2):
-            sigmoid(np, probabilities)
+            backend.sigmoid(probabilities)
 
     def draw() -> None:
         random.uniform(uniforms)

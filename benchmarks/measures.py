@@ -16,15 +16,13 @@ from threadpoolctl import threadpool_limits
 from benchmarks.epochs import Images, Sizes
 from benchmarks.report import Part, Ratio
 from benchmarks.timing import Job, compare, seconds_of, shares
-from thetarbm_cli.backend import cores
+from thetarbm_cli.backend import Backend, cores
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.imaging.rotation import Rotations
 from thetarbm_cli.imaging.standardise import Standardiser
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, GammaAccumulator, gamma_score
 from thetarbm_cli.measures.svm import RBFClassifier
 from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.couplings import softmax_with_off
-from thetarbm_cli.models.visible import sigmoid
 from thetarbm_cli.pipeline import find_orientations
 from thetarbm_cli.store import Store
 
@@ -155,7 +153,7 @@ def gamma_parts(train: Images, images: Images, sizes: Sizes) -> list[Part]:
         "turning back, T_s'x": each(lambda chunk, order: back.rotate(chunk, order, transpose=True)),
         "turning the copies": each(lambda chunk, order: [None for _ in copies.rotate_each(chunk)], 1),
         "float64 sums": each(add, 1),
-        "sigmoid": each(lambda chunk, order: sigmoid(np, features[: len(chunk)])),
+        "sigmoid": each(lambda chunk, order: Backend().sigmoid(features[: len(chunk)])),
         "standardisation": each(standardiser.transform),
     }
 
@@ -180,7 +178,7 @@ def _pooled_parts(train: Images, images: Images, sizes: Sizes) -> list[Part]:
     parts = {
         "products with the weights": _products(model, images, (_COPIES + 1) * model.rotations),
         "rotating, T_s x": each(lambda: own.rotate_all(images)),
-        "softmax over rotations": each(lambda: softmax_with_off(np, room)),
+        "softmax over rotations": each(lambda: Backend().softmax(room)),
         "sum over rotations": each(lambda: room.sum(axis=0)),
     }
     return Part.all_of("γ, TI-RBM", shares(_score(model, images), parts, sizes.rounds))

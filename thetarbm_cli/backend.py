@@ -1,11 +1,12 @@
 """NumPy or CuPy: the one place that knows which, and the only one that imports CuPy.
 
-A `Backend` holds an array namespace ``xp`` and the few operations whose call differs between the two
-libraries. Everything after the data is loaded goes through it, so that the same model code runs on both.
+A `Backend` holds an array namespace ``xp``, the matrix products, and what lies between them (`thetarbm_cli.kernels`).
+Everything after the data is loaded goes through it, so that the same model code runs on both.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -13,17 +14,19 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import InputError, ThetaRBMError
+from thetarbm_cli.kernels import Array, CupyKernels, Draw, NumpyKernels, RandomStream, SparseStack
 
-if TYPE_CHECKING:
-    import scipy.sparse
+__all__ = ["BACKENDS", "Array", "Backend", "CupyBackend", "Draw", "RandomStream", "SparseStack", "select_backend"]
 
 BACKENDS = ("auto", "numpy", "cupy")
+
+logger = logging.getLogger("thetarbm")
 
 # Who has set one of these has chosen the number of BLAS threads.
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
@@ -32,33 +35,14 @@ THREADED_FROM = 2_000_000
 # Of `Backend.map`: each item at work has its own memory.
 MOST_THREADS = 4
 
-# An array of the backend: numpy.ndarray or cupy.ndarray. CuPy has no types to import without a GPU.
-Array = Any
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class RandomStream:
-    """Random numbers that are drawn where the arrays live: here by NumPy's PCG64."""
-
-    def __init__(self, seed: np.random.SeedSequence) -> None:
-        self._generator = np.random.Generator(np.random.PCG64(seed))
-
-    def uniform(self, out: Array) -> None:
-        """Fill the contiguous float32 array `out` from the uniform distribution on [0, 1)."""
-        self._generator.random(out=out, dtype=np.float32)
-
-    def normal(self, out: Array) -> None:
-        """Fill the contiguous float32 array `out` from the standard normal distribution."""
-        self._generator.standard_normal(out=out, dtype=np.float32)
-
-
-class Backend:
-    """An array library and the operations that differ between the two: here NumPy, and the BLAS of NumPy and SciPy."""
+class Backend(NumpyKernels):
+    """An array library, its products, and what lies between them: here NumPy, and the BLAS of NumPy and SciPy."""
 
     name: Literal["numpy", "cupy"] = "numpy"
-    xp: Any = np
 
     def __init__(self, reason: str = "asked for") -> None:
         self.reason = reason
@@ -71,37 +55,42 @@ class Backend:
         """Bring an array of the device to the host."""
         return np.asarray(array)
 
-    def sparse(self, matrix: scipy.sparse.csr_matrix) -> Any:
-        """Bring a SciPy CSR matrix to the device."""
-        return matrix
-
-    def random(self, seed: np.random.SeedSequence) -> RandomStream:
-        """Start a stream of random numbers on the device."""
-        return RandomStream(seed)
-
     def multiply(self, rows: Array, weights: Array, out: Array | None = None) -> Array:
-        """Compute ``rows @ weights.T`` of two C-contiguous arrays, in the C-contiguous `out` if it is given.
+        """Compute ``rows @ weights.T`` of rows (n, a) or (S, n, a) and weights (b, a), in `out` if it is given.
 
-        SciPy's BLAS does it: for the few rows of a batch it was measured to be faster than NumPy's by 10 to 25 %.
-        NumPy, which knows of products with a vector, does less than two rows.
+        SciPy's BLAS does it where all are C-contiguous matrices: for the few rows of a batch it was measured to be
+        faster than NumPy's by 10 to 25 %. NumPy, which knows of products with a vector, does less than two rows.
         """
-        if len(rows) < 2:
+        if rows.ndim > 2 or len(rows) < 2:
             return np.matmul(rows, weights.T, out=out)
         out = np.empty((len(rows), len(weights)), dtype=rows.dtype) if out is None else out
         return _gemm(1.0, weights.T, rows.T, out, keep=0.0, trans_a=True)
 
+    def combine(self, states: Array, weights: Array, out: Array | None = None) -> Array:
+        """Compute ``states @ weights`` of states (n, a) or (S, n, a) and weights (a, b), in `out` if it is given."""
+        return self.xp.matmul(states, weights, out=out)
+
     def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
-        """Compute ``out = keep * out + scale * left.T @ right`` by one ``gemm``, in place.
+        """Compute ``out = keep * out + scale * left.T @ right`` in place, summed over a first axis if there is one.
 
         Parameters
         ----------
-        left : (n, a) C-contiguous array
-        right : (n, b) C- or F-contiguous array
+        left : (n, a) or (S, n, a) array, C-contiguous
+        right : (n, b) or (S, n, b) array, its matrices C- or F-contiguous
         out : (a, b) C-contiguous array, overwritten
         """
+        if left.ndim > 2:
+            for s, (each, other) in enumerate(zip(left, right, strict=True)):
+                self.accumulate(each, other, out, scale=scale, keep=1.0 if s else keep)
+            return
         # BLAS is column-major: the transpose of a C-ordered array is a view it takes without a copy.
         columns = right if right.flags.f_contiguous else right.T
         _gemm(scale, columns, left.T, out, keep=keep, trans_a=columns is right, trans_b=True)
+
+    def accumulate_each(self, left: Array, rights: Iterable[Array], out: Array, *, scale: float, keep: float) -> None:
+        """Do the same for one `left` (n, a) and each of the S `rights` (n, b), into the slices of `out` (S, a, b)."""
+        for right, each in zip(rights, out, strict=True):
+            self.accumulate(left, right, each, scale=scale, keep=keep)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Apply a function to items, in their order, on as many threads as BLAS may use, each with products of its own.
@@ -130,23 +119,8 @@ def _gemm(scale: float, a: Array, b: Array, out: Array, *, keep: float, **transp
     return out
 
 
-class _CupyStream(RandomStream):
-    """Random numbers from CuPy's Philox generator, on the device."""
-
-    def __init__(self, cupy: Any, seed: np.random.SeedSequence) -> None:
-        state = int(seed.generate_state(1, np.uint64)[0])
-        self._generator = cupy.random.Generator(cupy.random.Philox4x3210(state))
-
-    # CuPy's `random` draws `size` numbers and copies them into `out`; without `size` it would draw one and spread it.
-    def uniform(self, out: Array) -> None:
-        self._generator.random(size=out.shape, dtype=np.float32, out=out)
-
-    def normal(self, out: Array) -> None:
-        self._generator.standard_normal(size=out.shape, dtype=np.float32, out=out)
-
-
-class CupyBackend(Backend):
-    """Arrays on a CUDA device, products by cuBLAS and cuSPARSE."""
+class CupyBackend(CupyKernels, Backend):
+    """Arrays on a CUDA device, products by cuBLAS."""
 
     name = "cupy"
 
@@ -155,38 +129,91 @@ class CupyBackend(Backend):
 
         super().__init__(reason)
         self.xp = cupy
+        self._device = cupy.cuda.runtime.getDevice()
 
     def to_host(self, array: Array) -> NDArray[Any]:
         """Copy an array of the device to the host."""
         host: NDArray[Any] = self.xp.asnumpy(array)
         return host
 
-    def sparse(self, matrix: scipy.sparse.csr_matrix) -> Any:
-        """Copy a SciPy CSR matrix to the device."""
-        from cupyx.scipy import sparse
-
-        device_matrix = sparse.csr_matrix(matrix)
-        # CuPy asks the device whether the indices are sorted and waits for the answer: now, not at the first product.
-        device_matrix.sum_duplicates()
-        return device_matrix
-
-    def random(self, seed: np.random.SeedSequence) -> RandomStream:
-        """Start a Philox stream."""
-        return _CupyStream(self.xp, seed)
-
     def multiply(self, rows: Array, weights: Array, out: Array | None = None) -> Array:
-        """Compute ``rows @ weights.T`` by cuBLAS."""
-        return self.xp.matmul(rows, weights.T, out=out)
+        """Compute ``rows @ weights.T`` by one product."""
+        out = self._room((*rows.shape[:-1], len(weights)), out)
+        return self._product(rows, weights, out, transpose_b=True)
+
+    def combine(self, states: Array, weights: Array, out: Array | None = None) -> Array:
+        """Compute ``states @ weights`` by one product."""
+        return self._product(states, weights, self._room((*states.shape[:-1], weights.shape[1]), out))
 
     def accumulate(self, left: Array, right: Array, out: Array, *, scale: float, keep: float) -> None:
-        """Compute ``out = keep * out + scale * left.T @ right`` by cuBLAS."""
-        from cupy import cublas
+        """Compute ``out = keep * out + scale * left.T @ right`` by one product, also where there is a first axis."""
+        left, right = (self.xp.ascontiguousarray(each).reshape(-1, each.shape[-1]) for each in (left, right))
+        self._product(left, right, out, transpose_a=True, scale=scale, keep=keep)
 
-        cublas.gemm("T", "N", left, right, out=out, alpha=scale, beta=keep)
+    def accumulate_each(self, left: Array, rights: Iterable[Array], out: Array, *, scale: float, keep: float) -> None:
+        """Do the same for all slices by one product; the `rights` are one array (S, n, b)."""
+        self._product(left, rights, out, transpose_a=True, scale=scale, keep=keep)
+
+    def _room(self, shape: tuple[int, ...], out: Array | None) -> Array:
+        return self.xp.empty(shape, dtype=np.float32) if out is None else out
+
+    def _product(
+        self,
+        a: Array,
+        b: Array,
+        out: Array,
+        *,
+        transpose_a: bool = False,
+        transpose_b: bool = False,
+        scale: float = 1.0,
+        keep: float = 0.0,
+    ) -> Array:
+        """Compute ``out = keep * out + scale * a @ b`` of float32 matrices, or stacks of them, by one call of cuBLAS.
+
+        Rows must be contiguous; what has two axes is the same for all matrices of a stack.
+        """
+        from cupy_backends.cuda.libs import cublas
+
+        if out.ndim > 2 and b.ndim == 2 and not transpose_a and all(each.flags.c_contiguous for each in (a, out)):
+            # The matrices of a stack lie one below the other: one product of all their rows.
+            self._product(
+                a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]), transpose_b=transpose_b, scale=scale,
+                keep=keep,
+            )  # fmt: skip
+            return out
+        # cuBLAS has columns where we have rows: it computes the transpose, from transposes that are only views.
+        rows, columns = out.shape[-2:]
+        inner = a.shape[-2 if transpose_a else -1]
+        factors = np.array([scale, keep], dtype=np.float32)
+        alpha, beta = factors.ctypes.data, factors.ctypes.data + factors.itemsize
+        handle = self.xp.cuda.device.get_cublas_handle()
+        kinds = (int(transpose_b), int(transpose_a))
+        lines = [max(each.strides[-2] // 4, each.shape[-1]) for each in (b, a, out)]
+        pointers = [each.data.ptr for each in (b, a, out)]
+        if out.ndim == 2:
+            cublas.sgemm(
+                handle, *kinds, columns, rows, inner, alpha, pointers[0], lines[0], pointers[1], lines[1], beta,
+                pointers[2], lines[2],
+            )  # fmt: skip
+        else:
+            steps = [each.strides[0] // 4 if each.ndim > 2 else 0 for each in (b, a, out)]
+            cublas.sgemmStridedBatched(
+                handle, *kinds, columns, rows, inner, alpha, pointers[0], lines[0], steps[0], pointers[1], lines[1],
+                steps[1], beta, pointers[2], lines[2], steps[2], len(out),
+            )  # fmt: skip
+        return out
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Apply a function to items, one after the other: a thread of its own would forget the chosen device."""
-        yield from map(function, items)
+        """Apply a function to items, in their order, on a thread of the host for each core.
+
+        What a thread does on the host goes on beside what others do on the device.
+        """
+
+        def choose_device() -> None:
+            self.xp.cuda.runtime.setDevice(self._device)
+
+        with ThreadPoolExecutor(min(cores(), MOST_THREADS), initializer=choose_device) as pool:
+            yield from pool.map(function, items)
 
 
 def all_finite(values: Array) -> bool:
@@ -274,36 +301,65 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _device_answers() -> tuple[bool, str]:
-    """Say whether CuPy is installed and a CUDA device answers, and the reason in words."""
+@contextmanager
+def naming_memory(backend: Backend, what: str) -> Iterator[None]:
+    """Say in one sentence what a device has no memory for."""
+    try:
+        yield
+    except MemoryError as error:
+        if backend.name == "numpy":
+            raise
+        raise ThetaRBMError(
+            f"the GPU has too little memory for {what} ({error}); take a smaller batch_size or fewer hidden units, "
+            "free the GPU, or use --backend numpy"
+        ) from error
+
+
+@cache
+def _device() -> tuple[CupyBackend | None, str]:
+    """Find a CUDA device that computes what is needed, and say in words what was found; once in a process."""
     try:
         import cupy
-    except ImportError:
-        return False, "CuPy is not installed"
+    except ImportError as error:
+        return None, "CuPy is not installed" if error.name == "cupy" else f"CuPy cannot be imported ({error})"
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
         if count == 0:
-            return False, "CuPy finds no CUDA device"
-        # A product needs cuBLAS and a sum of two arrays NVRTC: a driver alone, without these libraries, is not enough.
-        unit = cupy.asarray([[1.0, 0.0], [0.0, 1.0]])
-        (unit @ unit + unit).sum().item()
+            return None, "CuPy finds no CUDA device"
+        # A driver alone is not enough: products need cuBLAS, kernels NVRTC and CUDA's headers.
+        device, host, seed = CupyBackend(), Backend(), np.random.SeedSequence(0)
+
+        def computed(backend: Backend) -> NDArray[Any]:
+            numbers = backend.xp.empty((3, 5), dtype=np.float32)
+            backend.random(seed).uniform(numbers)
+            return backend.to_host(backend.sigmoid(backend.multiply(numbers, numbers)))
+
+        if not np.allclose(computed(device), computed(host), rtol=1e-4):
+            return None, "the CUDA device computes other numbers than the processor"
     except Exception as error:  # noqa: BLE001  any failure of the driver means: no device
-        return False, f"no CUDA device answers CuPy ({type(error).__name__}: {error})"
-    return True, f"CuPy finds {count} CUDA device{'s' if count > 1 else ''}"
+        return None, f"no CUDA device answers CuPy ({type(error).__name__}: {error})"
+    return device, f"CuPy finds {count} CUDA device{'s' if count > 1 else ''}"
 
 
+@cache
 def select_backend(name: str = "auto") -> Backend:
-    """Choose a backend by name, one of `BACKENDS`; ``auto`` takes CuPy only if a device answers."""
+    """Choose a backend by name, one of `BACKENDS`; ``auto`` takes CuPy only if a device answers.
+
+    The answer is the same as long as the process runs.
+    """
     if name == "numpy":
         return Backend()
     if name not in BACKENDS:
         raise InputError(f"unknown backend {name!r}: choose one of {', '.join(BACKENDS)}")
-    answers, reason = _device_answers()
-    if answers:
-        return CupyBackend(reason if name == "auto" else "asked for")
+    device, found = _device()
+    if device is not None:
+        device.reason = found if name == "auto" else device.reason
+        return device
     if name == "cupy":
         raise InputError(
-            f"backend cupy was asked for, but {reason}; install the extra cuda12 or cuda13 on a "
+            f"backend cupy was asked for, but {found}; install the extra cuda12 or cuda13 on a "
             "machine with a GPU, or use --backend numpy"
         )
-    return Backend(reason)
+    if found != "CuPy is not installed":
+        logger.info("NumPy is used: %s", found)
+    return Backend(found)

@@ -32,7 +32,7 @@ def describe_environment(backend: Backend) -> dict[str, Any]:
         for pool in threadpool_info()
         if pool["user_api"] == "blas"
     ]
-    return {**_fixed(), "backend": backend.name, "gpu": _gpu(backend), "blas": blas}
+    return {**_fixed(), "backend": backend.name, **_gpu(backend), "blas": blas}
 
 
 @cache
@@ -89,12 +89,23 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-def _gpu(backend: Backend) -> str | None:
+def _gpu(backend: Backend) -> dict[str, Any]:
+    """Name the GPU, if one computes, with the versions and settings that its numbers depend on."""
     if backend.name != "cupy":
-        return None
+        return {"gpu": None}
     runtime = backend.xp.cuda.runtime
-    name = runtime.getDeviceProperties(runtime.getDevice())["name"]
-    return name.decode() if isinstance(name, bytes) else str(name)
+    found = runtime.getDeviceProperties(runtime.getDevice())
+    name = found["name"]
+    versions = {"runtime": runtime.runtimeGetVersion(), "driver": runtime.driverGetVersion()}
+    return {
+        "gpu": name.decode() if isinstance(name, bytes) else str(name),
+        "cuda": {
+            "cupy": backend.xp.__version__,
+            **{what: f"{number // 1000}.{number % 1000 // 10}" for what, number in versions.items()},
+            "capability": f"{found['major']}.{found['minor']}",
+            "tf32": os.environ.get("CUPY_TF32", "0") == "1",
+        },
+    }
 
 
 def _revision() -> dict[str, Any] | None:

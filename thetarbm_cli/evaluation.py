@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.backend import Backend, select_backend
+from thetarbm_cli.backend import Array, Backend, select_backend
 from thetarbm_cli.data.recipes import NO_LABEL
 from thetarbm_cli.environment import describe_environment
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.kernels import PHILOX_STEP
 from thetarbm_cli.measures import MEASURES
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, gamma_score
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
@@ -34,6 +35,7 @@ from thetarbm_cli.pipeline import (
     no_progress,
     perturbed_orientations,
 )
+from thetarbm_cli.registry import MODELS
 from thetarbm_cli.specs import KEPT_IMAGES, SEES, SVM, MeasureSpec
 from thetarbm_cli.store import WEIGHTS, Measurement, Store, Training
 
@@ -45,8 +47,6 @@ GAMMA_ROTATIONS = 9
 MOST_UNITS_LISTED = 2000
 # The position of a role is part of every drawn state: append, never reorder.
 ROLES = ("train", "test", "valid")
-# Numbers of 32 bits by which Philox's counter moves on.
-PHILOX_STEP = 8
 
 logger = logging.getLogger("thetarbm")
 
@@ -225,15 +225,19 @@ class View:
             )
         kept: dict[int, list[NDArray[np.float32]]] = {}
 
-        def sample(features: NDArray[np.float32], first: int, number: int) -> NDArray[np.float32]:
+        def sample(features: Array, first: int, number: int) -> Array:
             features = self._sampled(features, role, first, number)
             if keep and first < KEPT_IMAGES:
-                kept.setdefault(number, []).append(features[: KEPT_IMAGES - first].copy())
+                kept.setdefault(number, []).append(backend.to_host(features[: KEPT_IMAGES - first]).copy())
             return features
 
         step = f"γ on the {role} images, Δ = {offset:g}°"
+        # What a plug-in does to images is its own: its `transform` alone knows.
+        own = self.training.spec.model in MODELS.own and isinstance(self.model, RBM)
+        backend = self.evaluation.backend if own else Backend()
+        features_of = self.model.features if backend.name != "numpy" else self.model.transform
         score = gamma_score(
-            self.model.transform,
+            features_of,
             images,
             size=math.isqrt(images.shape[1]),
             rotations=rotations,
@@ -241,6 +245,7 @@ class View:
             sample=sample,
             orientations=None if known is None else lambda batch, first, n: known[n, first : first + len(batch)],
             progress=lambda done, total: self.evaluation.report(step, done, total),
+            backend=backend,
         )
         if keep:
             self._kept[_rotated(spec)] = kept
@@ -347,11 +352,12 @@ class View:
             given = None if known is None else known[0]
         return Pairs(self, role, images, rows, given)
 
-    def _sampled(self, features: NDArray[np.float32], role: str, first: int, number: int = 0) -> NDArray[np.float32]:
+    def _sampled(self, features: Array, role: str, first: int, number: int = 0) -> Array:
         """Draw states from features where the description says so; see `draw_states`."""
         if self.features == "probabilities":
             return features
-        return draw_states(features, self.training.spec.seed, role, first, number)
+        backend = Backend() if isinstance(features, np.ndarray) else self.evaluation.backend
+        return draw_states(features, self.training.spec.seed, role, first, number, backend)
 
 
 @dataclass(frozen=True)
@@ -378,7 +384,8 @@ class Pairs:
         part = slice(first, last)
         given = None if self.orientations is None else self.orientations[part]
         features = self.view.model.transform(self.images[self.rows[part]], orientations=given)
-        return self.view._sampled(features, self.role, first)
+        sampled: NDArray[np.float32] = self.view._sampled(features, self.role, first)
+        return sampled
 
     def parts(self, step: str) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
         """Give features and rows of some images at a time."""
@@ -414,8 +421,8 @@ class FeatureSVM:
 
 
 def draw_states(
-    probabilities: NDArray[np.float32], seed: int, role: str, first: int = 0, number: int = 0
-) -> NDArray[np.float32]:
+    probabilities: Array, seed: int, role: str, first: int = 0, number: int = 0, backend: Backend | None = None
+) -> Array:
     """Draw states 0 or 1 of hidden units; those of an image are the same in whichever chunk it comes.
 
     Parameters
@@ -425,12 +432,13 @@ def draw_states(
     role : of the images: train, test or valid
     first : number of the first image
     number : 0 for images as they are; each rotation has a draw of its own
+    backend : where the probabilities are; NumPy by default
     """
     count, units = probabilities.shape
     steps = -(-units // PHILOX_STEP)
-    bits = np.random.Philox(seed_of(seed, "states", ROLES.index(role), number)).advance(first * steps)
-    uniform = np.random.Generator(bits).random((count, steps * PHILOX_STEP), dtype=np.float32)
-    return (uniform[:, :units] < probabilities).astype(np.float32)
+    stream = (backend or Backend()).random(seed_of(seed, "states", ROLES.index(role), number), first * steps)
+    states: Array = (stream.uniforms((count, steps * PHILOX_STEP))[:, :units] < probabilities).astype(np.float32)
+    return states
 
 
 def _number(value: float) -> float | None:

@@ -246,10 +246,11 @@ def fitted(store: Store, training: Training, backend: str = "auto") -> tuple[Mod
 
     found = store.load_weights(training.run)
     if found is None:
-        raise InputError(
-            f"the weights of {training.run} are not in {store.path(training.run)}; "
-            f"train it again: {command_line('train', *training.spec.words())}"
-        )
+        again = command_line("train", *training.spec.words())
+        advice = f"train it again: {again}"
+        if training.spec.random != "philox":
+            advice = f"its random numbers are no longer drawn, so train another one like it: {again}"
+        raise InputError(f"the weights of {training.run} are not in {store.path(training.run)}; {advice}")
     arrays, sha256 = found
     spec = training.spec
     model = build(spec.model, spec.parameters, seed=spec.seed, backend=backend)

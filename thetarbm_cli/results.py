@@ -285,11 +285,11 @@ class Results:
             for each in found
             if each.state == "done" and not tests.isdisjoint(each.by_key) and self._belongs(cell, each)
         ]
-        # No mean is over two array libraries, which draw other random numbers: the one with most of them counts.
-        libraries = Counter(each.environment.get("backend", "numpy") for each in own)
-        if len(libraries) > 1:
-            most = max(libraries, key=lambda name: (libraries[name], name == "numpy"))
-            own = [each for each in own if each.environment.get("backend", "numpy") == most]
+        # No mean is over two kinds of random numbers: the one with most trainings counts.
+        kinds = Counter(each.spec.random for each in own)
+        if len(kinds) > 1:
+            most = max(kinds, key=lambda kind: (kinds[kind], kind == "philox"))
+            own = [each for each in own if each.spec.random == most]
         return sorted(own, key=lambda each: (each.spec.seed, len(wanted - each.by_key.keys())))
 
     def _belongs(self, cell: Cell, training: Training) -> bool:

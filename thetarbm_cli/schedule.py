@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from thetarbm_cli import __version__, followup, storage
+from thetarbm_cli.backend import select_backend
 from thetarbm_cli.errors import InputError, ThetaRBMError, format_error
 from thetarbm_cli.registry import source_names
 from thetarbm_cli.specs import ALGORITHM, MeasureSpec, TrainSpec
@@ -87,9 +88,9 @@ class Planner:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.trainings = store.trainings()
-        self._by_key: dict[str, list[Training]] = {}
+        self._by_cell: dict[tuple[str, int], list[Training]] = {}
         for each in self.trainings:
-            self._by_key.setdefault(each.spec.key, []).append(each)
+            self._by_cell.setdefault((each.spec.cell_key, each.spec.seed), []).append(each)
         self._checksums: dict[tuple[str, str, int], str | None] = {}
 
     def checksum(self, spec: TrainSpec, source: str | None = None) -> str | None:
@@ -106,7 +107,7 @@ class Planner:
     ) -> tuple[str | None, State, str]:
         """Find the id of a training for cells, the state of what is asked for, and the reason."""
         sha = self.checksum(spec, source)
-        same = self._by_key.get(spec.key, [])
+        same = self._by_cell.get((spec.cell_key, spec.seed), [])
         found = [each for each in same if sha in (None, each.images_sha256)]
         newest = max(found, key=lambda each: (each.state == "done", each.number), default=None)
         run = newest.run if newest else spec.run_id(sha) if sha else None
@@ -349,6 +350,9 @@ def run(
     if not dask and (n_jobs == 1 or len(jobs) == 1):
         yield from _one_by_one(store, jobs, backend, keep_going, poll)
         return
+    if scheduler is None:
+        # Processes of this machine compute on what is found here: none takes something else halfway.
+        backend = select_backend(backend).name
     ordered = sorted(jobs, key=cost, reverse=True)
     suspects: list[Job] = []
     with _executor(store, n_jobs, dask, scheduler, shared) as (new_executor, places, client):

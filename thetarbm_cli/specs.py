@@ -33,6 +33,8 @@ Scope = Literal["train", "rbm", "all"]
 Draws = Literal["two", "one"]
 Part = Literal["train", "valid", "test"]
 Features = Literal["probabilities", "states"]
+# What sampling draws: NumPy's Philox, on every processor. Records that do not say had NumPy's PCG64, on a CPU.
+RandomNumbers = Literal["philox", "pcg64"]
 
 
 class Spec(BaseModel):
@@ -106,6 +108,7 @@ class TrainSpec(Spec):
     perturbation: Perturbation | None = None
     seed: int = Field(default=0, ge=0)
     algorithm: int = ALGORITHM
+    random: RandomNumbers = "pcg64"
     code: Code | None = None
 
     @model_validator(mode="before")
@@ -118,8 +121,9 @@ class TrainSpec(Spec):
 
     @cached_property
     def cell_key(self) -> str:
-        """The description without its seed: trainings of one cell have it in common."""
-        return json.dumps({**self._identity(), "seed": None}, sort_keys=True, separators=(",", ":"))
+        """The description without its seed and random numbers: trainings of one cell have it in common."""
+        identity = {**self._identity(), "seed": None, "random": None}
+        return json.dumps(identity, sort_keys=True, separators=(",", ":"))
 
     @property
     def tested_on(self) -> str:
@@ -336,6 +340,7 @@ def train_spec(model: str, named: Mapping[str, Any], *, seed: int = 0) -> TrainS
         data=data,
         perturbation=checked(Perturbation, perturbation, "perturbation.", known) if perturbation else None,
         seed=seed,
+        random="philox",
         code=None if model in MODELS.own else plugin_code(model),
     )
 

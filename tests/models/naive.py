@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.models.seeds import generator_of
+from thetarbm_cli.models.seeds import generator_of, seed_of
 
 Doubles = NDArray[np.float64]
 Parameters = dict[str, Any]
@@ -98,7 +98,7 @@ class NaiveTrainer:
     ) -> None:
         seed, size = self.settings["random_state"], self.settings["batch_size"]
         order = generator_of(seed, "order", epoch).permutation(len(inputs))
-        random = generator_of(seed, "sampling", epoch)
+        random = np.random.Generator(np.random.Philox(seed_of(seed, "sampling", epoch)))
         errors = []
         for first in range(0, len(inputs), size):
             rows = order[first : first + size]
@@ -148,7 +148,11 @@ class NaiveTrainer:
     def noisy(self, parameters: Parameters, mean: Doubles, groups: list[int], random: np.random.Generator) -> Doubles:
         if self.settings["visible"] == "bernoulli":
             return (random.random(mean.shape, dtype=np.float32) < mean).astype(float)
-        noise = random.standard_normal(mean.shape, dtype=np.float32).astype(float)
+        # Box and Muller: the first half of the uniform numbers are radii, the second half angles.
+        pairs = -(-mean.size // 2)
+        radii, angles = random.random((2, pairs), dtype=np.float32).astype(float)
+        waves = [wave(2 * np.pi * angles) for wave in (np.cos, np.sin)]
+        noise = (np.sqrt(-2 * np.log(1 - radii)) * waves).ravel()[: mean.size].reshape(mean.shape)
         if "log_variance" in parameters:
             for i, s in enumerate(groups):
                 noise[i] *= np.sqrt(np.exp(self.row(parameters, "log_variance", s)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thetarbm_cli.backend import Backend
+from thetarbm_cli.backend import Backend, SparseStack
 from thetarbm_cli.models import RBM, AugmentedRBM, LocalThetaRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM, build
 from thetarbm_cli.models import local_theta as local_module
 from thetarbm_cli.models import rbm as rbm_module
@@ -31,23 +31,33 @@ class CountingBackend(Backend):
 
         return SimpleNamespace(**{**vars(np), "matmul": matmul})
 
-    def sparse(self, matrix: Any) -> Any:
+    def stack(self, matrices: Any) -> SparseStack:
         backend = self
 
-        class Counted:
-            def __matmul__(self, right: np.ndarray) -> Any:
-                backend.products += matrix.nnz * right.shape[1]
-                return matrix @ right
+        class Counted(SparseStack):
+            def _product(self, s: int, columns: np.ndarray) -> Any:
+                matrix = self.matrices[s]
+                backend.products += 0 if matrix is None else matrix.nnz * columns.shape[1]
+                return super()._product(s, columns)
 
-        return Counted()
+            def turned(self, images: np.ndarray) -> np.ndarray:
+                backend.products += self._stacked.nnz * len(images)
+                return super().turned(images)
+
+            def total(self, turned: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+                backend.products += self._side_by_side.nnz * turned.shape[1]
+                return super().total(turned, out)
+
+        return Counted(matrices)
 
     def multiply(self, rows: np.ndarray, weights: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        self.products += len(rows) * weights.size
+        self.products += rows.size * len(weights)
         result: np.ndarray = super().multiply(rows, weights, out)
         return result
 
     def accumulate(self, left: np.ndarray, right: np.ndarray, out: np.ndarray, *, scale: float, keep: float) -> None:
-        self.products += len(left) * out.size
+        # That of a stack is made of those of its matrices.
+        self.products += len(left) * out.size if left.ndim == 2 else 0
         super().accumulate(left, right, out, scale=scale, keep=keep)
 
 

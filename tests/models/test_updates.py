@@ -13,7 +13,7 @@ from tests.models.small import AUTHORS_SETTINGS
 from thetarbm_cli.backend import select_backend
 from thetarbm_cli.imaging.rotation import rotation_operators
 from thetarbm_cli.models import RBM, AugmentedRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.seeds import generator_of
+from thetarbm_cli.models.seeds import generator_of, seed_of
 
 SIZE, ROTATIONS, COUNT = 4, 5, 25
 
@@ -108,7 +108,7 @@ def test_the_tied_network_is_that_of_its_slices_seen_in_the_frame_of_one_matrix(
     moves = [np.zeros_like(matrix), np.zeros_like(hidden_bias), np.zeros_like(visible_bias)]
     for epoch in range(3):
         order = generator_of(0, "order", epoch).permutation(COUNT)
-        uniforms = generator_of(0, "sampling", epoch)
+        uniforms = np.random.Generator(np.random.Philox(seed_of(0, "sampling", epoch)))
         for first in range(0, COUNT, size):
             rows = sorted(order[first : first + size], key=lambda row: index[row])
             numbers = uniforms.random((len(rows), 6), dtype=np.float32)

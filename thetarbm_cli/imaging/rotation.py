@@ -1,8 +1,7 @@
 """Rotations of the pixel grid as sparse operators T_θ (the paper's R_θ(A) = A T_θ'), on the host or on a device.
 
 A flattened image x is rotated counter-clockwise about its centre by ``T_θ @ x``. What falls outside the frame is lost
-and what comes in is zero. The operators of a support set φ_s = 360°·s/S are built once and brought to the device once;
-batches of images are rotated by sparse products.
+and what comes in is zero. The operators of a support set φ_s = 360°·s/S are built once and brought to the device once.
 """
 
 from __future__ import annotations
@@ -11,20 +10,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from thetarbm_cli.backend import Array, Backend
+from thetarbm_cli.backend import Array, Backend, SparseStack
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.permutation import cyclic_permutation
-
-# Images in one sparse product. On the host few enough that a block and its rotated copy stay in the
-# processor's cache, and no power of two, whose rows would share their places there; a device wants large products.
-_HOST_BLOCK = 120
-_DEVICE_BLOCK = 4096
 
 
 def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.sparse.csr_matrix:
@@ -106,82 +99,41 @@ class Rotations:
     backend: Backend = field(default_factory=Backend, compare=False, repr=False)
 
     @cached_property
-    def operators(self) -> tuple[Any, ...]:
-        """T_{φ_s + offset} for s = 0 … S−1: sparse (V, V) matrices on the device."""
-        return tuple(self.backend.sparse(operator) for operator in self._on_host())
+    def forth(self) -> SparseStack:
+        """T_{φ_s + offset} for s = 0 … S−1."""
+        return self.backend.stack(self._on_host())
 
     @cached_property
-    def transposed(self) -> tuple[Any, ...]:
-        """T'_{φ_s + offset} for s = 0 … S−1: sparse (V, V) matrices on the device."""
-        return tuple(self.backend.sparse(operator.T.tocsr()) for operator in self._on_host())
-
-    def bring(self) -> None:
-        """Bring the operators to the device now instead of with the first rotation."""
-        _ = self.operators
+    def back(self) -> SparseStack:
+        """T'_{φ_s + offset} for s = 0 … S−1."""
+        return self.backend.stack([operator.T.tocsr() for operator in self._on_host()])
 
     def rotate(self, images: Array, indices: ArrayLike, transpose: bool = False) -> Array:
-        """Rotate each image (N, V) on the device by its own rotation: T_{s_i} x_i, or T'_{s_i} x_i, C-contiguous.
+        """Rotate each image (N, V) by its own rotation: T_{s_i} x_i, or T'_{s_i} x_i, C-contiguous.
 
-        The `indices` (N,) s_i in 0 … S−1 are on the host. There is one product for each group of equal ones.
+        The `indices` (N,) are s_i in 0 … S−1.
         """
-        index = np.asarray(indices, dtype=np.int64)
-        if index.size and not 0 <= index.min() <= index.max() < self.rotations:
-            raise InputError(f"an orientation index lies outside 0..{self.rotations - 1}")
-        if index.size and index.min() == index.max():
-            return self.rotate_by(images, int(index[0]), transpose)
-        operators = self.transposed if transpose else self.operators
-        rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
-        order = np.argsort(index, kind="stable")
-        ends = np.cumsum(np.bincount(index, minlength=self.rotations)).tolist()
-        for operator, start, stop in zip(operators, [0, *ends], ends, strict=False):
-            for rows in self._blocks(start, stop):
-                chosen = order[rows]
-                # Of sorted images a block is a slice, which is read and written without lists of places.
-                sliced = chosen[-1] - chosen[0] == chosen.size - 1
-                block = slice(chosen[0], chosen[-1] + 1) if sliced else self.backend.asarray(chosen)
-                rotated[block] = (operator @ images[block].T).T
-        return rotated
+        stack = self.back if transpose else self.forth
+        if self.backend.name == "numpy" or isinstance(indices, list | np.ndarray):
+            index = np.asarray(indices, dtype=np.int64)
+            if index.size and not 0 <= index.min() <= index.max() < self.rotations:
+                raise InputError(f"an orientation index lies outside 0..{self.rotations - 1}")
+            if index.size and index.min() == index.max():
+                return stack.one(images, int(index[0]))
+            indices = self.backend.asarray(index)
+        return stack.each(images, indices)
 
     def rotate_by(self, images: Array, index: int, transpose: bool = False) -> Array:
         """Rotate all images (N, V) by one rotation: T_s x_i, or T'_s x_i, C-contiguous; `index` is s."""
-        rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
-        operator = (self.transposed if transpose else self.operators)[index]
-        for block, columns in self._columns(images):
-            rotated[block] = (operator @ columns).T
-        return rotated
+        return (self.back if transpose else self.forth).one(images, index)
 
-    def rotate_all(self, images: Array, out: Array | None = None) -> Array:
-        """Rotate all images (N, V) by all rotations: (S, N, V), in `out` if it is given."""
-        if out is None:
-            out = self.backend.xp.empty((self.rotations, *images.shape), dtype=np.float32)
-        for block, columns in self._columns(images):
-            for rotated, operator in zip(out, self.operators, strict=True):
-                rotated[block] = (operator @ columns).T
-        return out
+    def rotate_all(self, images: Array) -> Array:
+        """Rotate all images (N, V) by all rotations: (S, N, V)."""
+        return self.forth.all(images)
 
     def rotate_each(self, images: Array) -> Iterator[Array]:
         """Rotate all images (N, V) by one rotation after the other; each result is overwritten by the next."""
-        blocks = list(self._columns(images))
-        rotated = self.backend.xp.empty(images.shape, dtype=np.float32)
-        for operator in self.operators:
-            for block, columns in blocks:
-                rotated[block] = (operator @ columns).T
-            yield rotated
-
-    def _columns(self, images: Array) -> Iterator[tuple[slice, Array]]:
-        """Give blocks of images (N, V) as columns (V, n), each with the slice of its rows."""
-        for block in self._blocks(0, images.shape[0]):
-            # A sparse product on the host copies what is not contiguous: here once for all rotations. For the
-            # device the transpose of rows is the column-major layout that its sparse product wants.
-            yield block, np.ascontiguousarray(images[block].T) if self.backend.xp is np else images[block].T
-
-    def _blocks(self, start: int, stop: int) -> Iterator[slice]:
-        """Cut the rows start … stop−1 into equal parts for one product each."""
-        most = _HOST_BLOCK if self.backend.xp is np else _DEVICE_BLOCK
-        parts = math.ceil((stop - start) / most)
-        step = math.ceil((stop - start) / max(parts, 1))
-        for part in range(parts):
-            yield slice(start + part * step, min(start + (part + 1) * step, stop))
+        return self.forth.copies(images)
 
     def _on_host(self) -> tuple[scipy.sparse.csr_matrix, ...]:
         return rotation_operators(self.size, self.rotations, self.kind, self.offset)

@@ -11,6 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from thetarbm_cli.backend import Array, Backend
+
 # As the TI-RBM's authors have them: added to the variance of an image, 10 for grey levels of 0 to 255, and to the
 # eigenvalues of the covariance.
 LEAST_VARIANCE = 10 / 255**2
@@ -79,8 +81,17 @@ class Standardiser:
             self.mean_[index], self.scale_[index] = self._statistics(images, rows)
         return self
 
-    def transform(self, images: Images, orientations: Orientations | None = None) -> NDArray[np.float32]:
+    def on(self, backend: Backend) -> Self:
+        """Copy it to a device, to transform images that are there."""
+        copied = type(self)(self.floor, self.rotations)
+        copied.mean_, copied.scale_ = backend.asarray(self.mean_), backend.asarray(self.scale_)
+        return copied
+
+    def transform(self, images: Array, orientations: Array | None = None) -> Array:
         """Standardise images (N, V) by the statistics of their groups."""
+        if not isinstance(images, np.ndarray):
+            of = slice(0, 1) if orientations is None else orientations
+            return (images - self.mean_[of]) / self.scale_[of]
         group = self._groups(images, orientations)
         result = np.empty(images.shape, dtype=np.float32)
         for start in range(0, len(images), _BLOCK):
@@ -168,8 +179,14 @@ class Whitener:
         self.contrast_ = (contrast / count).astype(np.float32)
         return self
 
-    def transform(self, images: Images, orientations: Orientations | None = None) -> NDArray[np.float32]:
+    def on(self, backend: Backend) -> Self:
+        """Copy it to a device, to transform images that are there."""
+        return self.from_arrays(*map(backend.asarray, (self.mean_, self.matrix_, self.contrast_)))
+
+    def transform(self, images: Array, orientations: Array | None = None) -> Array:
         """Whiten images (N, V), whatever their orientations."""
+        if not isinstance(images, np.ndarray):
+            return (normalise_contrast(images)[0] - self.mean_) @ self.matrix_
         result = np.empty(images.shape, dtype=np.float32)
         for start in range(0, len(images), _CHUNK):
             block = slice(start, start + _CHUNK)
@@ -187,10 +204,10 @@ class Whitener:
         return np.asarray(normalised * spread + brightness, dtype=np.float32)
 
 
-def normalise_contrast(images: Images) -> tuple[Images, Images, Images]:
+def normalise_contrast(images: Array) -> tuple[Array, Array, Array]:
     """Centre images (N, V) in [0, 1] and divide by their spread; also what was taken off and divided by, (N, 1)."""
     brightness = images.mean(axis=1, keepdims=True)
     centred = images - brightness
-    spread = np.sqrt((centred * centred).mean(axis=1, keepdims=True) + images.dtype.type(LEAST_VARIANCE))
+    spread = ((centred * centred).mean(axis=1, keepdims=True) + images.dtype.type(LEAST_VARIANCE)) ** 0.5
     centred /= spread
     return centred, brightness, spread

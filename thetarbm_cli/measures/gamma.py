@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.backend import all_finite
+from thetarbm_cli.backend import Array, Backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.rotation import Rotations
-
-Features = NDArray[np.floating[Any]]
 
 # Enough rows for an efficient product with the weights, few enough for the processor's cache.
 DEFAULT_CHUNK = 1000
@@ -53,17 +51,18 @@ class GammaScore:
 
 
 class GammaAccumulator:
-    """γ-score of H features, the `units`, that come in chunks of images; all sums in float64."""
+    """γ-score of H features, the `units`, that come in chunks of images; all sums in float64, on their backend."""
 
-    def __init__(self, units: int) -> None:
+    def __init__(self, units: int, backend: Backend | None = None) -> None:
         self.units = units
-        self._originals = Moments()
-        self._averages = Moments()
-        self._copies = Moments()
+        self.backend = Backend() if backend is None else backend
+        self._originals = Moments(self.backend)
+        self._averages = Moments(self.backend)
+        self._copies = Moments(self.backend)
         self._rounding = 0.0
-        self._room: Features | None = None
+        self._room: Array | None = None
 
-    def add(self, original: Features, rotated: Iterable[Features]) -> None:
+    def add(self, original: Array, rotated: Iterable[Array]) -> None:
         """Take in one chunk of images: features h_j(x), (n, H), and h_j(T_s x) of the same images for each rotation.
 
         One is asked for after the other, and `original` is done with before the first, so all may share one buffer.
@@ -82,16 +81,18 @@ class GammaAccumulator:
         total /= copies
         self._averages.add(total)
 
-    def _room_for(self, images: int) -> Features:
+    def _room_for(self, images: int) -> Array:
         """Give two float64 arrays of at least `images` rows, made once: new memory costs as much as a sum."""
         if self._room is None or self._room.shape[1] < images:
-            self._room = np.empty((2, images, self.units), dtype=np.float64)
+            self._room = self.backend.xp.empty((2, images, self.units), dtype=np.float64)
         return self._room
 
     def result(self) -> GammaScore:
-        """Compute the γ-score of all images so far."""
-        original, average, copies = (each.variance for each in (self._originals, self._averages, self._copies))
-        spread = DEAD_ROUNDINGS * self._rounding * np.abs(self._originals.mean)
+        """Compute the γ-score of all images so far, from moments that only now come to the host."""
+        (mean, original), (_, average), (_, copies) = (
+            each.on_host() for each in (self._originals, self._averages, self._copies)
+        )
+        spread = DEAD_ROUNDINGS * self._rounding * np.abs(mean)
         live = np.sqrt(original) > spread
         per_unit = np.full(self.units, np.nan)
         per_unit[live] = average[live] / original[live]
@@ -110,15 +111,16 @@ class GammaAccumulator:
 
 
 def gamma_score(
-    features_of: Callable[..., Features],
+    features_of: Callable[..., Array],
     images: NDArray[np.float32],
     *,
     size: int,
     rotations: int = 9,
     offset: float = 20.0,
-    sample: Callable[[Features, int, int], Features] | None = None,
-    orientations: Callable[[Features, int, int], NDArray[np.int64]] | None = None,
+    sample: Callable[[Array, int, int], Array] | None = None,
+    orientations: Callable[[Array, int, int], NDArray[np.int64]] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    backend: Backend | None = None,
 ) -> GammaScore:
     """Compute the γ-score of a model's features under the rotations S' = {φ_s + Δ}.
 
@@ -126,7 +128,7 @@ def gamma_score(
     ----------
     features_of : callable (n, V) array -> (n, H) array
         The model's transform, with whatever it does to an image first: a rotated image's orientation is
-        estimated again.
+        estimated again. On another `backend` than NumPy, it takes and gives arrays of that.
     images : (N, V) float32 array
         Square images, row-major; only `DEFAULT_CHUNK` of them are held in rotated form at a time.
     size : int
@@ -142,7 +144,10 @@ def gamma_score(
         Gives the orientations of such a chunk, for `features_of` to take as such.
     progress : callable (done, total), optional
         Called after each chunk with the number of images.
+    backend : Backend, optional
+        Where images are rotated and features summed up; NumPy by default.
     """
+    backend = Backend() if backend is None else backend
     if not 0 <= offset < 360 / rotations:
         raise InputError(
             f"the offset of the γ-score is {offset}°, but with {rotations} rotations it must be at least 0° "
@@ -150,10 +155,10 @@ def gamma_score(
         )
     if len(images) < 2:
         raise InputError(f"the γ-score needs at least 2 images, there are {len(images)}")
-    support = Rotations(size, rotations, "bilinear", offset)
-    accumulator = GammaAccumulator(features_of(images[:1]).shape[1])
+    support = Rotations(size, rotations, "bilinear", offset, backend)
+    accumulator = None
     for start in range(0, len(images), DEFAULT_CHUNK):
-        batch = np.asarray(images[start : start + DEFAULT_CHUNK], dtype=np.float32)
+        batch = backend.asarray(np.asarray(images[start : start + DEFAULT_CHUNK], dtype=np.float32))
         chunks = itertools.chain([batch], support.rotate_each(batch))
         if orientations is None:
             features = (features_of(each) for each in chunks)
@@ -163,9 +168,12 @@ def gamma_score(
             )
         if sample is not None:
             features = (sample(each, start, copy) for copy, each in enumerate(features))
-        accumulator.add(next(features), features)
+        original = next(features)
+        accumulator = accumulator or GammaAccumulator(original.shape[1], backend)
+        accumulator.add(original, features)
         if progress is not None:
             progress(start + len(batch), len(images))
+    assert accumulator is not None
     return accumulator.result()
 
 
@@ -177,29 +185,29 @@ class Moments:
     chunks matter to rounding only.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
         self.count = 0
         # Numbers until the first chunk makes them (H,) arrays.
-        self.mean: Any = 0.0
+        self._mean: Any = 0.0
         self._squares: Any = 0.0
 
-    def add(self, rows: Features) -> None:
+    def add(self, rows: Array) -> None:
         """Take in float64 rows (n, H), n ≥ 1, which are overwritten: a copy would cost as much as the sums."""
         count = len(rows)
-        with np.errstate(invalid="ignore"):  # ∞ − ∞ is refused in the next line
-            mean = rows.mean(axis=0)
-        if not all_finite(mean):
-            raise InputError("the given features have NaN or infinite values; train the model again")
-        rows -= mean
-        rows *= rows
-        squares = rows.sum(axis=0)
         total = self.count + count
-        distance = mean - self.mean
-        self.mean = self.mean + distance * (count / total)
-        self._squares = self._squares + squares + distance * distance * (self.count * (count / total))
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite is refused in the end
+            mean = rows.mean(axis=0)
+            rows -= mean
+            rows *= rows
+            distance = mean - self._mean
+            self._mean = self._mean + distance * (count / total)
+            self._squares = self._squares + rows.sum(axis=0) + distance * distance * (self.count * (count / total))
         self.count = total
 
-    @property
-    def variance(self) -> Any:
-        """Population variance of each column, (H,), as ``numpy.var`` gives it."""
-        return self._squares / self.count
+    def on_host(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Give mean and population variance of each column, (H,) each, as NumPy gives them."""
+        mean, squares = (np.asarray(self.backend.to_host(each)) for each in (self._mean, self._squares))
+        if not (np.isfinite(mean).all() and np.isfinite(squares).all()):
+            raise InputError("the given features have NaN or infinite values; train the model again")
+        return mean, squares / max(self.count, 1)

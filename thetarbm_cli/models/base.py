@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from thetarbm_cli.backend import Backend, few_threads
+from thetarbm_cli.backend import Array, few_threads, select_backend
 from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.imaging.rotation import Rotations
@@ -172,9 +172,10 @@ class RotatingModel(RotatingParameters, Model):
         """Side of the images."""
         return math.isqrt(self.n_features_in_)
 
-    def _rotations(self) -> Rotations:
-        """The support set's operators on the host, where images are prepared."""
-        return _host_rotations(self.size_, self.rotations, self.rotation)
+    def _rotations(self, images: Array = None) -> Rotations:
+        """The support set's operators where images are: on the host, or on a device."""
+        where = "numpy" if images is None or isinstance(images, np.ndarray) else "cupy"
+        return _rotations_on(where, self.size_, self.rotations, self.rotation)
 
 
 @estimator
@@ -203,19 +204,22 @@ class OrientedModel(OrientedParameters, RotatingModel):
     def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
         """Images rotated by -φ_s, so that their dominant orientation is 0°."""
         index = self._orientations(images, orientations)
-        rotated: Images = self._rotations().rotate(images, (-index) % self.rotations)
+        rotated: Images = self._rotations(images).rotate(images, (-index) % self.rotations)
         return rotated
 
-    def _orientations(self, images: Images, given: Orientations | None) -> Orientations:
+    def _orientations(self, images: Images, given: Any) -> Orientations:
         """The orientations that were given, checked, or else the estimated ones."""
         if given is None:
             with few_threads():
                 return self.orientation_estimator()(images)
+        if not isinstance(given, np.ndarray):
+            # They were checked before they were brought to the device.
+            return given  # type: ignore[no-any-return]
         if given.min() < 0 or given.max() >= self.rotations:
             raise InputError(f"orientations must be in 0..{self.rotations - 1}, not {given.min()}..{given.max()}")
         return np.asarray(given)
 
 
 @functools.lru_cache(maxsize=8)
-def _host_rotations(size: int, rotations: int, kind: str) -> Rotations:
-    return Rotations(size, rotations, kind, backend=Backend())
+def _rotations_on(backend: str, size: int, rotations: int, kind: str) -> Rotations:
+    return Rotations(size, rotations, kind, backend=select_backend(backend))

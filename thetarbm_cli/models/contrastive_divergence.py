@@ -13,12 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thetarbm_cli.backend import Array, Backend, RandomStream
+from thetarbm_cli.backend import Array, Backend, Draw, RandomStream
 from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.models.couplings import Coupling
 from thetarbm_cli.models.seeds import batch_order, seed_of
@@ -90,9 +89,15 @@ class EnergyModel:
     coupling: Coupling
     orientations: int = 1
 
-    def hidden(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
-        """p(h | x, r) of every hidden state (Eq. 3), (..., n, H)."""
-        return self.coupling.probabilities(self.units.scaled(visible, groups), groups, out)
+    def hidden(
+        self,
+        visible: Array,
+        groups: OrientationGroups,
+        out: Array | None = None,
+        draw: Draw | None = None,
+    ) -> Array:
+        """p(h | x, r) of every hidden state (Eq. 3), (..., n, H); with a stream and an array to `draw`, also states."""
+        return self.coupling.probabilities(self.units.scaled(visible, groups), groups, out, draw)
 
     def reconstruction(self, hidden: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
         """E[x | h, r] (Eq. 4), (n, V)."""
@@ -156,7 +161,7 @@ class CDBatch:
     visible : (2n, V) array of data, then reconstructions
     hidden : (..., 2n, H) array of hidden probabilities of the two
     difference : (n, V) array of data minus reconstructions
-    activation : (H,) array of the activation of each unit by the data, summed over the batch
+    activation : (H,) array of the activation of each unit by the data, summed over the batch; used up by the update
     groups : orientations of the n images
     """
 
@@ -194,11 +199,10 @@ class Trainer:
         self._visible = xp.empty((2 * most, pixels), dtype=xp.float32)
         self._hidden = xp.empty(coupling.hidden_shape(2 * most), dtype=xp.float32)
         self._sampled = xp.empty(coupling.hidden_shape(most), dtype=xp.float32)
-        self._uniforms = xp.empty((most, coupling.hidden_shape(1)[-1]), dtype=xp.float32)
         self._difference = xp.empty((most, pixels), dtype=xp.float32)
-        mean_square = backend.to_host((self.inputs**2).mean())
+        mean_square = float(backend.to_host((self.inputs**2).mean(axis=0)).mean())
         # Images may be constant: errors within the units' own scale are never divergence.
-        self._limit = DIVERGED * max(float(mean_square), 1.0)
+        self._limit = DIVERGED * max(mean_square, 1.0)
         if self.orientations is not None:
             self._index = backend.asarray(self.orientations)
             self._memberships = _one_hot(backend, self._index, self.model.orientations)
@@ -231,7 +235,6 @@ class Trainer:
 
     def _epoch(self, state: TrainingState) -> EpochRecord:
         backend, count = self.model.backend, self._count
-        xp = backend.xp
         order = batch_order(self.seed, state.epoch, len(self.inputs))[:count]
         starts = range(0, count, self._batch_size)
         if self.orientations is not None:
@@ -241,15 +244,11 @@ class Trainer:
                 batch[:] = batch[np.argsort(self.orientations[batch], kind="stable")]
         rows = backend.asarray(order)
         random = backend.random(seed_of(self.seed, "sampling", state.epoch))
-        error, activation, expected = (xp.zeros((), dtype=xp.float32) for _ in range(3))
+        sums = EpochSums(backend, self._batch_size, *state.parameters["weights"].shape[-2:])
         for first in starts:
             chosen = slice(first, min(first + self._batch_size, count))
-            groups = self._groups(order[chosen], rows[chosen])
-            batch_error, batch_activation, batch_expected = self._step(state, rows[chosen], groups, random)
-            error += batch_error
-            activation += batch_activation
-            expected += batch_expected
-        return self._record(state, error, activation, expected)
+            self._step(state, rows[chosen], self._groups(order[chosen], rows[chosen]), random, sums)
+        return self._record(state, sums)
 
     def _groups(self, order: NDArray[np.int64], rows: Array) -> OrientationGroups:
         if self.orientations is None:
@@ -262,64 +261,67 @@ class Trainer:
         )
 
     def _step(
-        self, state: TrainingState, rows: Array, groups: OrientationGroups, random: RandomStream
-    ) -> tuple[Array, Array, Array]:
-        """One update from one batch; sums of squared errors, activations and tracked errors stay on the device."""
-        xp, model = self.model.backend.xp, self.model
-        count = len(rows)
+        self, state: TrainingState, rows: Array, groups: OrientationGroups, random: RandomStream, sums: EpochSums
+    ) -> None:
+        """One update from one batch; what is summed over the epoch stays on the device."""
+        backend, model = self.model.backend, self.model
+        xp, count = backend.xp, len(rows)
         visible = self._visible[: 2 * count]
         data, negative_visible = visible[:count], visible[count:]
         hidden = _first(self._hidden, 2 * count)
         positive, negative = hidden[..., :count, :], hidden[..., count:, :]
         sampled = _first(self._sampled, count)
-        uniforms = self._uniforms[:count]
+        difference = self._difference[:count]
 
         xp.take(self.inputs, rows, axis=0, out=data)
-        model.hidden(data, groups, out=positive)
-        expected = self._tracked_error(data, positive, groups)
-        probabilities = positive
-        for _ in range(self.config.gibbs_steps):
-            random.uniform(uniforms)
-            model.coupling.sample(probabilities, uniforms, out=sampled)
+        model.hidden(data, groups, out=positive, draw=(random, sampled))
+        if model.units.tracks_variance:
+            # A tracked σ follows the error of reconstructions from probabilities instead of states.
+            backend.difference(data, model.reconstruction(positive, groups), difference, sums.expected)
+        for left in reversed(range(self.config.gibbs_steps)):
             model.reconstruction(sampled, groups, out=negative_visible)
             if self.config.visible_sampling == "sample":
                 model.units.sample(negative_visible, groups, random)
-            model.hidden(negative_visible, groups, out=negative)
-            probabilities = negative
+            model.hidden(negative_visible, groups, out=negative, draw=(random, sampled) if left else None)
 
-        difference = self._difference[:count]
-        xp.subtract(data, negative_visible, out=difference)
-        error = _sum_of_squares(xp, difference)
-        activation = model.coupling.pooled(positive).sum(axis=0)
+        backend.difference(data, negative_visible, difference, sums.errors)
+        activation = model.coupling.pooled(positive.sum(axis=-2))
+        sums.activation += activation
         apply_update(model, self.config, state, CDBatch(visible, hidden, difference, activation, groups))
-        return error, activation.sum(), error if expected is None else expected
 
-    def _tracked_error(self, data: Array, positive: Array, groups: OrientationGroups) -> Array | None:
-        """Squared error that a tracked σ follows: of the reconstructions from probabilities instead of states."""
-        if not self.model.units.tracks_variance:
-            return None
-        return _sum_of_squares(self.model.backend.xp, data - self.model.reconstruction(positive, groups))
-
-    def _record(self, state: TrainingState, error: Array, activation: Array, expected: Array) -> EpochRecord:
+    def _record(self, state: TrainingState, sums: EpochSums) -> EpochRecord:
         """Bring an epoch's numbers to the host and look for divergence."""
-        backend, count = self.model.backend, self._count
-        # The last update of an epoch shows in no error yet, only in the parameters.
-        sums = [value.sum() for value in state.parameters.values()]
-        totals = backend.to_host(backend.xp.stack([error, activation, expected, *sums]))
-        mean_error = float(totals[0]) / (count * self.inputs.shape[1])
-        if not np.isfinite(totals).all() or mean_error > self._limit:
+        error, expected, activation, is_finite = sums.on_host(state.parameters)
+        pixels, units = self.inputs.shape[1], sums.activation.size
+        mean_error = error / (self._count * pixels)
+        if not is_finite or mean_error > self._limit:
             raise DivergenceError(
                 f"training diverged in epoch {state.epoch + 1} (mean squared reconstruction error "
                 f"{mean_error:.3g}); try a lower learning_rate than {self.config.learning_rate:g}"
             )
-        self.model.units.track(float(totals[2]) / (count * self.inputs.shape[1]))
-        units = self._uniforms.shape[1]
-        return EpochRecord(state.epoch + 1, mean_error, float(totals[1]) / (count * units))
+        self.model.units.track(expected / (self._count * pixels))
+        return EpochRecord(state.epoch + 1, mean_error, activation / (self._count * units))
 
 
-def _sum_of_squares(xp: Any, values: Array) -> Array:
-    flat = values.reshape(-1)
-    return xp.dot(flat, flat)
+class EpochSums:
+    """Sums over the batches of an epoch, on the device: squared errors, those a tracked σ follows, and activations."""
+
+    def __init__(self, backend: Backend, batch_size: int, units: int, pixels: int) -> None:
+        self.backend = backend
+        self.errors = backend.squares(batch_size, pixels)
+        self.expected = backend.squares(batch_size, pixels)
+        self.activation = backend.xp.zeros(units, dtype=np.float32)
+
+    def on_host(self, parameters: dict[str, Array]) -> tuple[float, float, float, bool]:
+        """Give the three sums, and whether they and all parameters are finite, by one copy from the device."""
+        xp = self.backend.xp
+        # The last update of an epoch shows in no error yet, only in the parameters.
+        parts = [self.errors.sum(axis=0), self.expected.sum(axis=0), self.activation]
+        parts += [value.sum().reshape(1) for value in parameters.values()]
+        numbers = self.backend.to_host(xp.concatenate(parts)).astype(np.float64)
+        ends = np.cumsum([part.size for part in parts[:3]])
+        errors, expected, activation, _ = (float(each.sum()) for each in np.split(numbers, ends))
+        return errors, expected, activation, bool(np.isfinite(numbers).all())
 
 
 def _first(buffer: Array, count: int) -> Array:
@@ -346,40 +348,36 @@ def apply_update(model: EnergyModel, config: CDParameters, state: TrainingState,
     negative = hidden[..., count:, :]
     model.backend.xp.negative(negative, out=negative)
 
-    weights = increments["weights"]
+    backend, weights = model.backend, increments["weights"]
     scaled = _scaled_phases(model, batch)
     model.coupling.accumulate(scaled, hidden, groups, weights, scale=rate / count, keep=momentum)
-    if config.weight_decay > 0:
-        weights -= (rate * config.weight_decay) * parameters["weights"]
+    backend.update(parameters["weights"], weights, decay=rate * config.weight_decay)
 
-    bias = increments["hidden_bias"]
-    bias *= momentum
-    bias += rate * (hidden.sum(axis=-2) / count + pull_on_bias)
-    bias_gradient = model.units.scaled(batch.difference, groups)
-    _add_by_group(model.backend, increments["visible_bias"], bias_gradient, groups, rate, momentum)
-    if variance_gradient is not None:
-        _add_by_group(model.backend, increments["log_variance"], variance_gradient, groups, rate, momentum)
-    for name, increment in increments.items():
-        parameters[name] += increment
+    hidden_gradient = hidden.sum(axis=-2)
+    if pull_on_bias is not None:
+        hidden_gradient += count * pull_on_bias
+    backend.momentum(parameters["hidden_bias"], increments["hidden_bias"], hidden_gradient, rate / count, momentum)
+    gradients = {"visible_bias": model.units.scaled(batch.difference, groups), "log_variance": variance_gradient}
+    for name, gradient in gradients.items():
+        if gradient is not None:
+            _update_by_group(backend, parameters[name], increments[name], gradient, groups, rate, momentum)
 
 
-def _pull_towards_sparsity(model: EnergyModel, config: CDParameters, batch: CDBatch) -> Array | float:
+def _pull_towards_sparsity(model: EnergyModel, config: CDParameters, batch: CDBatch) -> Array | None:
     """Pull the mean activation q of each unit towards the target p by λ (p - q); give what the hidden biases get of it.
 
     A pull on weights and biases passes through the slope of each state: it is added to the hidden states of the data,
     whose products and sums carry it into W and b.
     """
     if config.sparsity is None or config.sparsity_weight == 0:
-        return 0.0
+        return None
     count = len(batch.difference)
-    pull = config.sparsity_weight * (config.sparsity - batch.activation / count)
+    pull = batch.activation
+    pull *= -config.sparsity_weight / count
+    pull += config.sparsity_weight * config.sparsity
     if config.sparsity_form == "bias":
         return pull
-    positive = batch.hidden[..., :count, :]
-    pulls = model.coupling.sparsity_slope(positive)
-    pulls *= pull
-    positive += pulls
-    return model.coupling.pull_on_bias_alone(pulls)
+    return model.coupling.pull(batch.hidden[..., :count, :], pull)
 
 
 def _scaled_phases(model: EnergyModel, batch: CDBatch) -> Array:
@@ -404,13 +402,19 @@ def _variance_gradient(model: EnergyModel, batch: CDBatch) -> Array | None:
     return slopes[0] - slopes[1]
 
 
-def _add_by_group(
-    backend: Backend, increment: Array, per_image: Array, groups: OrientationGroups, rate: float, momentum: float
+def _update_by_group(
+    backend: Backend,
+    parameter: Array,
+    increment: Array,
+    per_image: Array,
+    groups: OrientationGroups,
+    rate: float,
+    momentum: float,
 ) -> None:
-    """Momentum and batch average into a (G, V) increment, each image (n, V) into its orientation's row."""
+    """Update a (G, V) parameter with momentum and batch average, each image (n, V) in its orientation's row."""
     scale = rate / len(per_image)
     if len(increment) == 1:
-        increment *= momentum
-        increment += scale * per_image.sum(axis=0)
+        backend.momentum(parameter[0], increment[0], per_image.sum(axis=0), scale, momentum)
     else:
         backend.accumulate(groups.memberships, per_image, increment, scale=scale, keep=momentum)
+        backend.update(parameter, increment)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.sparse
 
-from thetarbm_cli.backend import Array, Backend
+from thetarbm_cli.backend import Array, Backend, Draw
 from thetarbm_cli.imaging.rotation import Rotations, round_trip_operators
-from thetarbm_cli.models.visible import sigmoid
 
 if TYPE_CHECKING:
     from thetarbm_cli.models.contrastive_divergence import OrientationGroups
@@ -33,16 +32,22 @@ class Coupling(ABC):
         return (count, self.parameters["hidden_bias"].shape[-1])
 
     @abstractmethod
-    def pre_activation(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
-        """b + W_s x for every hidden state."""
+    def bottom_up(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
+        """W_s x for every hidden state, of what hidden units see of the images (n, V)."""
 
-    def probabilities(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
-        """p(h | x, r) of Eq. 3, from what hidden units see of the images (n, V)."""
-        return sigmoid(self.backend.xp, self.pre_activation(visible, groups, out))
+    def probabilities(
+        self,
+        visible: Array,
+        groups: OrientationGroups,
+        out: Array | None = None,
+        draw: Draw | None = None,
+    ) -> Array:
+        """p(h | x, r) of Eq. 3; with a stream and an array to `draw`, also states drawn from it."""
+        return self.activated(self.bottom_up(visible, groups, out), self.parameters["hidden_bias"], draw)
 
-    def sample(self, probabilities: Array, uniforms: Array, out: Array) -> Array:
-        """Draw hidden states; `uniforms` is (n, H) on [0, 1)."""
-        return self.backend.xp.less(uniforms, probabilities, out=out)
+    def activated(self, x: Array, bias: Array | None = None, draw: Draw | None = None) -> Array:
+        """σ(b + x), written over x."""
+        return self.backend.sigmoid(x, bias, draw)
 
     @abstractmethod
     def top_down(self, hidden: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
@@ -62,15 +67,19 @@ class Coupling(ABC):
         """Features (n, H) of hidden states: themselves, or the probability that a unit is on in any state."""
         return hidden
 
-    def sparsity_slope(self, probabilities: Array) -> Array:
-        """Derivative of a unit's activation by its pre-activation: h (1 - h)."""
-        slope = 1 - probabilities
-        slope *= probabilities
-        return slope
+    def pull(self, probabilities: Array, pull: Array) -> Array | None:
+        """Add the sparsity pull (H,) on each unit, times the slope h (1 - h) of its activation, to the hidden states.
 
-    def pull_on_bias_alone(self, pulls: Array) -> Array | float:
-        """What the hidden biases get of the sparsity pulls (..., n, H) beyond what passes through each state."""
-        return 0.0
+        Gives what the hidden biases get of it beyond what passes through each state; None where that is all.
+        """
+        self.backend.pull(probabilities, pull)
+        return None
+
+    def pre_activation(self, visible: Array, groups: OrientationGroups) -> Array:
+        """b + W_s x for every hidden state."""
+        result = self.bottom_up(visible, groups)
+        result += self.parameters["hidden_bias"]
+        return result
 
     def log_normaliser(self, visible: Array, groups: OrientationGroups) -> Array:
         """Σ_j log Σ_{h_j} exp(h_j (b_j + W_s x)), per image (n,): minus the hidden part of the free energy."""
@@ -80,15 +89,13 @@ class Coupling(ABC):
 class SharedCoupling(Coupling):
     """One matrix for all images: ``weights`` (H, V), ``hidden_bias`` (H,)."""
 
-    def pre_activation(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
-        """b + W x, (n, H)."""
-        result = self.backend.multiply(visible, self.parameters["weights"], out)
-        result += self.parameters["hidden_bias"]
-        return result
+    def bottom_up(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
+        """W x, (n, H)."""
+        return self.backend.multiply(visible, self.parameters["weights"], out)
 
     def top_down(self, hidden: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
         """W'h, (n, V)."""
-        return self.backend.xp.matmul(hidden, self.parameters["weights"], out=out)
+        return self.backend.combine(hidden, self.parameters["weights"], out)
 
     def accumulate(
         self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
@@ -107,19 +114,17 @@ class TiedCoupling(SharedCoupling):
 
     def __init__(self, backend: Backend, parameters: dict[str, Array], size: int, rotations: int, kind: str) -> None:
         super().__init__(backend, parameters)
-        self._round_trips = [
-            None if operator is None else backend.sparse(operator)
-            for operator in round_trip_operators(size, rotations, kind)
-        ]
+        trips = round_trip_operators(size, rotations, kind)
+        self._round_trips = backend.stack(trips) if any(trip is not None for trip in trips) else None
+        self._in_frame: Array | None = None
 
     def top_down(self, hidden: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
         """T_s'T_s (M'h), (n, V)."""
-        result = super().top_down(hidden, groups, out)
-        for s, rows in groups.segments:
-            operator = self._round_trips[s]
-            if operator is not None:
-                result[rows] = (operator @ result[rows].T).T
-        return result
+        if self._round_trips is None:
+            return super().top_down(hidden, groups, out)
+        if self._in_frame is None or len(self._in_frame) != len(hidden):
+            self._in_frame = self.backend.xp.empty((len(hidden), self.parameters["weights"].shape[1]), hidden.dtype)
+        return self._round_trips.each(super().top_down(hidden, groups, self._in_frame), groups.index, out)
 
 
 class TensorCoupling(Coupling):
@@ -134,67 +139,48 @@ class TensorCoupling(Coupling):
         self.rotations, _, self.pixels = parameters["weights"].shape
         self._rotate = Rotations(size, self.rotations, kind, backend=backend)
         self._is_exact = kind == "permutation"
-        if not self._is_exact:
-            self._rotate.bring()
-        self._all_rotated: Array | None = None
 
-    def pre_activation(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
-        """b + W_s x with the slice of each image's orientation, (n, H)."""
-        xp = self.backend.xp
+    def bottom_up(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
+        """W_s x with the slice of each image's orientation, (n, H)."""
         if out is None:
-            out = xp.empty(self.hidden_shape(len(visible)), dtype=visible.dtype)
+            out = self.backend.xp.empty(self.hidden_shape(len(visible)), dtype=visible.dtype)
         for s, rows in groups.segments:
             self.backend.multiply(visible[rows], self.parameters["weights"][s], out[rows])
-        out += self.parameters["hidden_bias"]
         return out
 
     def top_down(self, hidden: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
         """W_s'h with the slice of each image's orientation, (n, V)."""
-        xp = self.backend.xp
         if out is None:
-            out = xp.empty((len(hidden), self.pixels), dtype=hidden.dtype)
+            out = self.backend.xp.empty((len(hidden), self.pixels), dtype=hidden.dtype)
         for s, rows in groups.segments:
-            xp.matmul(hidden[rows], self.parameters["weights"][s], out=out[rows])
+            self.backend.combine(hidden[rows], self.parameters["weights"][s], out[rows])
         return out
 
     def accumulate(
         self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
     ) -> None:
         """Rotate every image of both phases S ways once, then one product for each slice."""
+        both = self.backend.xp.concatenate([groups.index, groups.index])
         if self._is_exact:
-            self._accumulate_exactly(visible, hidden, groups, increment, scale, keep)
+            self._accumulate_exactly(visible, hidden, both, increment, scale, keep)
             return
-        xp = self.backend.xp
-        rotations, both = self.rotations, len(visible)
-        if self._all_rotated is None or self._all_rotated.shape[1] != both:
-            self._all_rotated = xp.empty((rotations, *visible.shape), dtype=visible.dtype)
-        # Row d·2n + i holds T_d x_i: slice k takes d = k - s_i of each image.
-        rotated = self._rotate.rotate_all(visible, out=self._all_rotated).reshape(rotations * both, self.pixels)
-        orientations = xp.concatenate([groups.index, groups.index])
-        images = xp.arange(both)
-        for k in range(rotations):
-            rows = (k - orientations) % rotations * both + images
-            right = xp.take(rotated, rows, axis=0)
-            self.backend.accumulate(hidden, right, increment[k], scale=scale, keep=keep)
+        # Slice k gets T_{k - s_i} x_i of each image.
+        rotated = self._rotate.forth.relative(visible, both)
+        self.backend.accumulate_each(hidden, rotated, increment, scale=scale, keep=keep)
 
     def _accumulate_exactly(
-        self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
+        self, visible: Array, hidden: Array, index: Array, increment: Array, scale: float, keep: float
     ) -> None:
         """The same for an exact group: one gradient in the frame of slice 0, rotated into every slice.
 
         A product rounds differently in different columns, rotating by a permutation never does: so the slices stay
         rotated copies of each other to the last bit, as Lemma 1 says.
         """
-        xp = self.backend.xp
-        count = len(visible) // 2
-        canonical = xp.empty_like(visible)
-        for s, rows in groups.segments:
-            for both in (rows, slice(rows.start + count, rows.stop + count)):
-                canonical[both] = self._rotate.rotate_by(visible[both], s, transpose=True)
-        gradient = scale * xp.matmul(hidden.T, canonical)
+        gradient = self.backend.xp.zeros(increment.shape[1:], dtype=increment.dtype)
+        in_frame = self._rotate.back.each(visible, index)
+        self.backend.accumulate(hidden, in_frame, gradient, scale=scale, keep=0.0)
         increment *= keep
-        for k in range(self.rotations):
-            increment[k] += self._rotate.rotate_by(gradient, k)
+        increment += self._rotate.rotate_all(gradient)
 
 
 class PooledCoupling(Coupling):
@@ -216,74 +202,53 @@ class PooledCoupling(Coupling):
         self.rotations, self.units = parameters["hidden_bias"].shape
         self.pixels = operators[0].shape[0]
         self.slope = slope
-        stacked = scipy.sparse.vstack(operators, format="csr")
-        self._operators = backend.sparse(stacked)
-        self._operators_transposed = backend.sparse(stacked.T.tocsr())
+        self._rotate = backend.stack(operators)
+        self._rotate_back = backend.stack([operator.T.tocsr() for operator in operators])
 
     def hidden_shape(self, count: int) -> tuple[int, ...]:
         """(S, n, H)."""
         return (self.rotations, count, self.units)
 
-    def _rotated(self, visible: Array) -> Array:
-        """T_s x for every rotation, images in columns: (S, V, n)."""
-        columns = self.backend.xp.ascontiguousarray(visible.T)
-        return (self._operators @ columns).reshape(self.rotations, self.pixels, len(visible))
+    def bottom_up(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
+        """w_j T_s x, (S, n, H)."""
+        return self.backend.multiply(self._rotate.turned(visible), self.parameters["weights"], out)
 
-    def pre_activation(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
+    def activated(self, x: Array, bias: Array | None = None, draw: Draw | None = None) -> Array:
+        """Softmax over the rotations and the off state, (S, n, H)."""
+        return self.backend.softmax(x, bias, draw)
+
+    def pre_activation(self, visible: Array, groups: OrientationGroups) -> Array:
         """b_js + w_j T_s x, (S, n, H)."""
-        rotated = self._rotated(visible).transpose(0, 2, 1)
-        result = self.backend.xp.matmul(rotated, self.parameters["weights"].T, out=out)
+        result = self.bottom_up(visible, groups)
         result += self.parameters["hidden_bias"][:, None, :]
         return result
 
-    def probabilities(self, visible: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
-        """Softmax over the rotations and the off state, (S, n, H)."""
-        return softmax_with_off(self.backend.xp, self.pre_activation(visible, groups, out))
-
-    def sample(self, probabilities: Array, uniforms: Array, out: Array) -> Array:
-        """Draw one rotation or off for every unit: the rotation in whose share of [0, 1) the uniform number falls."""
-        xp = self.backend.xp
-        lower = xp.zeros_like(uniforms)
-        for s in range(self.rotations):
-            upper = lower + probabilities[s]
-            out[s] = (uniforms >= lower) & (uniforms < upper)
-            lower = upper
-        return out
-
     def top_down(self, hidden: Array, groups: OrientationGroups, out: Array | None = None) -> Array:
         """Σ_s T_s' W' h_s, (n, V)."""
-        xp = self.backend.xp
-        count = hidden.shape[1]
-        rotated = xp.matmul(self.parameters["weights"].T, hidden.transpose(0, 2, 1))
-        rows = (self._operators_transposed @ rotated.reshape(self.rotations * self.pixels, count)).T
-        if out is None:
-            return xp.ascontiguousarray(rows)
-        out[...] = rows
-        return out
+        room = self._rotate_back.room(hidden.shape[1])
+        return self._rotate_back.total(self.backend.combine(hidden, self.parameters["weights"], room), out)
 
     def accumulate(
         self, visible: Array, hidden: Array, groups: OrientationGroups, increment: Array, scale: float, keep: float
     ) -> None:
-        """Σ_s h_s (T_s x)', both phases in one product per rotation."""
-        rotated = self._rotated(visible)
-        for s in range(self.rotations):
-            self.backend.accumulate(hidden[s], rotated[s].T, increment, scale=scale, keep=keep if s == 0 else 1.0)
+        """Σ_s h_s (T_s x)', both phases at once."""
+        self.backend.accumulate(hidden, self._rotate.turned(visible), increment, scale=scale, keep=keep)
 
     def pooled(self, hidden: Array) -> Array:
         """Probability that a unit is on in any rotation, (n, H)."""
         return hidden.sum(axis=0)
 
-    def sparsity_slope(self, probabilities: Array) -> Array:
-        """Derivative of the pooled activation by each pre-activation, p_js (1 - Σ_t p_jt); or p_js (1 - p_js)."""
-        if self.slope == "each":
-            return super().sparsity_slope(probabilities)
-        return probabilities * (1 - probabilities.sum(axis=0))
+    def pull(self, probabilities: Array, pull: Array) -> Array | None:
+        """Pull through the slope of the pooled activation, p_js (1 - Σ_t p_jt), or of each rotation, p_js (1 - p_js).
 
-    def pull_on_bias_alone(self, pulls: Array) -> Array | float:
-        """With the slope of each rotation, what the other biases of a unit get: so all get the sum, (S, H)."""
+        With the slope of each rotation, all biases of a unit get the sum: here, (S, H), what the others give.
+        """
         if self.slope == "pooled":
-            return 0.0
-        means = pulls.sum(axis=1) / pulls.shape[1]
+            pulls = probabilities * (1 - probabilities.sum(axis=0))
+            pulls *= pull
+            probabilities += pulls
+            return None
+        means = self.backend.pull(probabilities, pull).sum(axis=1) / probabilities.shape[1]
         return means.sum(axis=0) - means
 
     def log_normaliser(self, visible: Array, groups: OrientationGroups) -> Array:
@@ -294,21 +259,6 @@ class PooledCoupling(Coupling):
 def softplus(xp: Any, x: Array) -> Array:
     """log(1 + exp(x)), as a new array."""
     return xp.logaddexp(x, x.dtype.type(0))
-
-
-def softmax_with_off(xp: Any, x: Array) -> Array:
-    """Probabilities of the states along the first axis against an off state of energy 0, written over `x` (S, n, H).
-
-    Of pre-activations z_s they are exp(z_s) / (1 + Σ_t exp(z_t)).
-    """
-    highest = xp.maximum(x.max(axis=0), 0)
-    x -= highest
-    xp.exp(x, out=x)
-    xp.negative(highest, out=highest)
-    xp.exp(highest, out=highest)
-    highest += x.sum(axis=0)
-    x /= highest
-    return x
 
 
 def log_sum_with_off(xp: Any, x: Array) -> Array:

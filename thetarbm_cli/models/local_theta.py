@@ -19,13 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from thetarbm_cli.backend import Array, Backend, few_threads, select_backend
+from thetarbm_cli.backend import Array, Backend, few_threads, naming_memory, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.standardise import Standardiser
 from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator
 from thetarbm_cli.models.rbm import CHUNK, RBM
 from thetarbm_cli.models.seeds import generator_of
-from thetarbm_cli.models.visible import sigmoid
 from thetarbm_cli.parameters import LocalThetaParameters
 
 # Images whose fields are held at once: few enough for the processor's cache on a host, many for a device.
@@ -124,27 +123,37 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
         images = self._check_images(X, reset=False)
         given = self._check_orientations(orientations, len(images))
         backend = select_backend(self.backend)
-        weights, bias = self._folded(backend)
-        grid = self._grid()
-        places, pool = backend.asarray(grid.places), backend.asarray(grid.pool)
-        block = _HOST_BLOCK if backend.xp is np else _DEVICE_BLOCK
         result = np.empty((len(images), self._n_features_out), dtype=np.float32)
-        with few_threads():
+        with few_threads(), naming_memory(backend, "chunks of images"):
             for first in range(0, len(images), CHUNK):
                 rows = slice(first, first + CHUNK)
-                device = backend.asarray(self.aligned(images[rows], None if given is None else given[rows]))
-                parts = [
-                    _pooled(backend, device[start : start + block], self.contrast, places, pool, weights, bias)
-                    for start in range(0, len(device), block)
-                ]
-                pooled = backend.xp.concatenate(parts)
-                if self.power != 1:
-                    pooled **= backend.xp.float32(self.power)
-                if self.unit_length:
-                    # Activations are above 0, so that there is a length.
-                    pooled /= backend.xp.sqrt((pooled * pooled).sum(axis=1, keepdims=True))
-                result[rows] = backend.to_host(pooled)
+                index = self._orientations(images[rows], None if given is None else given[rows])
+                result[rows] = backend.to_host(self.features(backend.asarray(images[rows]), index))
         return result
+
+    def features(self, images: Array, orientations: Orientations | None = None) -> Array:
+        """Take features of a chunk of images (n, V) where they are, on the host or the model's device."""
+        backend = select_backend(self.backend)
+        if orientations is None:
+            orientations = self._orientations(backend.to_host(images), None)
+        aligned = self.aligned(images, backend.asarray(orientations))
+        on_host = backend.name == "numpy"
+        block = _HOST_BLOCK if on_host else _DEVICE_BLOCK
+        kept = {} if on_host else self._on_device(backend).others
+        if not kept:
+            grid = self._grid()
+            kept["filters"] = (backend.asarray(grid.places), backend.asarray(grid.pool), *self._folded(backend))
+        parts = [
+            _pooled(backend, aligned[start : start + block], self.contrast, *kept["filters"])
+            for start in range(0, len(aligned), block)
+        ]
+        pooled = backend.xp.concatenate(parts)
+        if self.power != 1:
+            pooled **= backend.xp.float32(self.power)
+        if self.unit_length:
+            # Activations are above 0, so that there is a length.
+            pooled /= backend.xp.sqrt((pooled * pooled).sum(axis=1, keepdims=True))
+        return pooled
 
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Free energy of images, (n,): the sum over their fields, low where the model finds them likely."""
@@ -194,7 +203,8 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
 
     def _inputs(self, images: Images, orientations: Orientations) -> Images:
         """All fields of all images, (n · places, field²), one image after the other."""
-        fields = self.aligned(images, orientations)[:, self._grid().places].reshape(-1, self.field**2)
+        places = select_backend(self.backend).asarray(self._grid().places)
+        fields = self.aligned(images, orientations)[:, places].reshape(-1, self.field**2)
         return self._standardised(self._seen(fields))
 
     def _images_at_once(self) -> int:
@@ -208,14 +218,14 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
         fields = fields.reshape(len(like), -1, self.field**2)
         if self.contrast:
             seen = self.aligned(like, orientations)[:, self._grid().places]
-            _, mean, spread = _contrasted(np, seen, self.contrast)
+            _, mean, spread = _contrasted(seen, self.contrast)
             fields = fields * spread + mean
         rotated: Images = self._rotations().rotate(self._grid().folded(fields), orientations)
         return rotated
 
     def _seen(self, fields: Images) -> Images:
         """Fields as filters see them, before they are standardised."""
-        return _contrasted(np, fields, self.contrast)[0] if self.contrast else fields
+        return _contrasted(fields, self.contrast)[0] if self.contrast else fields
 
     def _drawn_fields(self, aligned: Images) -> Images:
         """Fields with contrast from random places, (at most `fields`, field²); any fields if there are none such."""
@@ -239,11 +249,11 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
         return backend.asarray(np.ascontiguousarray(weights.T)), backend.asarray(bias)
 
 
-def _contrasted(xp: Any, fields: Array, contrast: float) -> tuple[Array, Array, Array]:
+def _contrasted(fields: Array, contrast: float) -> tuple[Array, Array, Array]:
     """Fields (..., field²) centred and divided by their spread, and what was taken off and divided by, (..., 1)."""
     mean = fields.mean(axis=-1, keepdims=True)
     centred = fields - mean
-    spread = xp.sqrt((centred * centred).mean(axis=-1, keepdims=True) + xp.float32(contrast))
+    spread = ((centred * centred).mean(axis=-1, keepdims=True) + np.float32(contrast)) ** 0.5
     centred /= spread
     return centred, mean, spread
 
@@ -255,8 +265,7 @@ def _pooled(
     xp = backend.xp
     fields = xp.take(images, places, axis=1)
     if contrast:
-        fields, _, _ = _contrasted(xp, fields, contrast)
-    pre_activation = xp.matmul(fields.reshape(-1, fields.shape[2]), weights)
-    pre_activation += bias
-    active = sigmoid(xp, pre_activation).reshape(len(images), len(places), -1)
+        fields, _, _ = _contrasted(fields, contrast)
+    active = backend.sigmoid(xp.matmul(fields.reshape(-1, fields.shape[2]), weights), bias)
+    active = active.reshape(len(images), len(places), -1)
     return xp.matmul(pool, active).reshape(len(images), -1)

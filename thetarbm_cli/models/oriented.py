@@ -33,7 +33,7 @@ class OrientedRBM(OrientedRBMParameters, OrientedModel, RBM):
         """Images rotated by -φ_s, so that their dominant orientation is 0°; or, where `turn` says so, by +φ_s."""
         if self.turn == "back":
             return super().aligned(images, orientations)
-        rotated: Images = self._rotations().rotate(images, self._orientations(images, orientations))
+        rotated: Images = self._rotations(images).rotate(images, self._orientations(images, orientations))
         return rotated
 
     def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from thetarbm_cli.backend import Array, Backend, few_threads, select_backend
+from thetarbm_cli.backend import Array, Backend, few_threads, naming_memory, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.standardise import Standardiser, Whitener
 from thetarbm_cli.models.base import Images, Model, Orientations, estimator
@@ -159,17 +159,12 @@ class RBM(RBMParameters, Model):
         index = np.full(n_samples, orientation, dtype=np.int64)
         groups = OrientationGroups.of(backend, index, model.orientations)
         random = backend.random(seed_of(random_state, "sampling"))
-        shape = model.coupling.hidden_shape(n_samples)
-        uniforms = xp.empty((n_samples, shape[-1]), dtype=xp.float32)
-        hidden = xp.empty(shape, dtype=xp.float32)
-        states = 1 if len(shape) == 2 else shape[0] + 1
-        probabilities = xp.full(shape, 0.5 if states == 1 else 1 / states, dtype=xp.float32)
+        hidden = xp.empty(model.coupling.hidden_shape(n_samples), dtype=xp.float32)
+        # Without an input, every state of a unit is as likely as the others.
+        model.coupling.activated(xp.zeros_like(hidden), draw=(random, hidden))
         for _ in range(gibbs_steps):
-            random.uniform(uniforms)
-            model.coupling.sample(probabilities, uniforms, out=hidden)
             mean = model.reconstruction(hidden, groups)
-            drawn = model.units.sample(mean.copy(), groups, random)
-            probabilities = model.hidden(drawn, groups)
+            model.hidden(model.units.sample(mean.copy(), groups, random), groups, draw=(random, hidden))
         return self._images_of(backend.to_host(mean), index)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -295,14 +290,16 @@ class RBM(RBMParameters, Model):
         self, inputs: Images, orientations: Orientations, parameters: dict[str, NDArray[np.float32]]
     ) -> Trainer:
         backend = select_backend(self.backend)
-        on_device = {name: backend.asarray(value.copy()) for name, value in parameters.items()}
-        model = self._energy_model(backend, on_device)
-        known = orientations if model.orientations > 1 else None
-        return Trainer(model, backend.asarray(inputs), known, self, self._seed)
+        with naming_memory(backend, f"{len(inputs)} images in batches of {self.batch_size}"):
+            on_device = {name: backend.asarray(value.copy()) for name, value in parameters.items()}
+            model = self._energy_model(backend, on_device)
+            known = orientations if model.orientations > 1 else None
+            return Trainer(model, backend.asarray(inputs), known, self, self._seed)
 
     def _finish(self, trainer: Trainer, state: TrainingState, epochs: int, monitor: Monitor | None) -> None:
         """Run the epochs and keep what was learned, on the host."""
-        with few_threads(self.batch_size, self.hidden):
+        batch = f"batches of {self.batch_size} images and {self.hidden} hidden units"
+        with few_threads(self.batch_size, self.hidden), naming_memory(trainer.model.backend, batch):
             trainer.run(state, epochs, self._printing(epochs, monitor) if self.verbose else monitor)
         self.state_ = state.to_host(trainer.model.backend)
         self.history_ = state.history
@@ -351,7 +348,12 @@ class RBM(RBMParameters, Model):
         return self._standardised(images, orientations)
 
     def _standardised(self, images: Images, orientations: Orientations | None = None) -> Images:
-        return images if self._standardiser is None else self._standardiser.transform(images, orientations)
+        if self._standardiser is None:
+            return images
+        on_host = isinstance(images, np.ndarray)
+        standardiser = self._standardiser if on_host else self._on_device(select_backend(self.backend)).standardiser
+        standardised: Images = standardiser.transform(images, orientations)
+        return standardised
 
     def _unstandardised(
         self, images: Images, orientations: Orientations | None = None, like: Images | None = None
@@ -362,8 +364,29 @@ class RBM(RBMParameters, Model):
     def _fitted_model(self) -> EnergyModel:
         check_is_fitted(self, "weights_")
         backend = select_backend(self.backend)
-        on_device = {name: backend.asarray(value) for name, value in self._parameters().items()}
-        return self._energy_model(backend, on_device)
+        if backend.name != "numpy":
+            return self._on_device(backend).model
+        return self._energy_model(backend, {**self._parameters()})
+
+    def _on_device(self, backend: Backend) -> _OnDevice:
+        """Copy what was learned to the device, once: until the parameters, or a setting, are others."""
+        parameters = self._parameters()
+        made_of = (*parameters.values(), self._standardiser, tuple(self.get_params().values()))
+        kept: _OnDevice | None = self.__dict__.get("_kept_on_device")
+        if kept is None or not _same(kept.made_of, made_of):
+            for value in parameters.values():
+                # Values that were changed in place would not be seen on the device: they are replaced as a whole.
+                value.flags.writeable = False
+            on_device = {name: backend.asarray(value) for name, value in parameters.items()}
+            standardiser = None if self._standardiser is None else self._standardiser.on(backend)
+            kept = _OnDevice(made_of, self._energy_model(backend, on_device), standardiser, {})
+            self._kept_on_device = kept
+        return kept
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is on a device, which is made again."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_kept_on_device"}
 
     def _map(
         self, X: Any, orientations: Any, function: EnergyFunction, *, as_images: bool = False
@@ -373,44 +396,71 @@ class RBM(RBMParameters, Model):
         images = self._check_images(X, reset=False)
         given = self._check_orientations(orientations, len(images))
         parts = []
-        with few_threads(min(len(images), CHUNK), self.hidden):
+        with few_threads(min(len(images), CHUNK), self.hidden), naming_memory(model.backend, "chunks of images"):
             step = self._images_at_once()
             for first in range(0, len(images), step):
                 rows = slice(first, first + step)
-                indices = None if given is None else given[rows]
-                parts.append(self._map_chunk(model, images[rows], indices, function, as_images))
+                index = self._orientations(images[rows], None if given is None else given[rows])
+                values = model.backend.to_host(
+                    self._values(model, model.backend.asarray(images[rows]), index, function)
+                )
+                parts.append(self._images_of(values, index, images[rows]) if as_images else values)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _images_at_once(self) -> int:
         """Images whose inputs are taken at a time."""
         return CHUNK
 
-    def _map_chunk(
-        self,
-        model: EnergyModel,
-        images: Images,
-        orientations: Orientations | None,
-        function: EnergyFunction,
-        as_images: bool,
-    ) -> NDArray[np.float32]:
+    def features(self, images: Array, orientations: Orientations | None = None) -> Array:
+        """Take features of a chunk of images (n, V) where they are, on the host or the model's device.
+
+        Orientations (n,) are on the host. Nothing is checked; `transform` does that, and takes any number of images.
+        """
+        model = self._fitted_model()
+        if orientations is None:
+            needed = self.uses_orientations and getattr(self, "align", True)
+            orientations = self._orientations(model.backend.to_host(images) if needed else images, None)
+        return self._values(model, images, orientations, EnergyModel.features)
+
+    def _values(self, model: EnergyModel, images: Array, index: Orientations, function: EnergyFunction) -> Array:
+        """Apply a function of the network to images (n, V) on its device, with their orientations on the host."""
         backend = model.backend
-        index = self._orientations(images, orientations)
         if model.orientations == 1:
-            inputs = self._inputs(images, index)
-            groups = OrientationGroups.single(backend, len(inputs))
-            values = backend.to_host(function(model, backend.asarray(inputs), groups))
-            return self._images_of(values, index, images) if as_images else values
+            oriented = backend.asarray(index) if self.uses_orientations else index
+            inputs = self._inputs(images, oriented)
+            return function(model, inputs, OrientationGroups.single(backend, len(inputs)))
         order = np.argsort(index, kind="stable")
-        index = index[order]
-        groups = OrientationGroups.of(backend, index, model.orientations)
-        inputs = np.empty_like(images)
-        # One orientation after the other: few images for the processor's cache, and one operator for all of them.
-        for _, rows in groups.segments:
-            inputs[rows] = self._inputs(images[order[rows]], index[rows])
-        values = backend.to_host(function(model, backend.asarray(inputs), groups))
-        result = np.empty_like(values)
-        result[order] = self._images_of(values, index, images[order]) if as_images else values
+        groups = OrientationGroups.of(backend, index[order], model.orientations)
+        places = backend.asarray(order)
+        if backend.name == "numpy":
+            inputs = np.empty_like(images)
+            # One orientation after the other: few images for the processor's cache, one operator for all of them.
+            for _, rows in groups.segments:
+                inputs[rows] = self._inputs(images[order[rows]], groups.index[rows])
+        else:
+            inputs = self._inputs(images[places], groups.index)
+        values = function(model, inputs, groups)
+        result = backend.xp.empty_like(values)
+        result[places] = values
         return result
+
+
+class _OnDevice(NamedTuple):
+    """What was learned, on a device; what it was made of; and what else a model needs there, by name."""
+
+    made_of: tuple[Any, ...]
+    model: EnergyModel
+    standardiser: Any
+    others: dict[str, Any]
+
+
+def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Say whether these are the same objects, and the same settings at the end."""
+    return (
+        len(one) == len(other)
+        and all(a is b for a, b in zip(one[:-1], other[:-1], strict=True))
+        and one[-1] == other[-1]
+    )
 
 
 def _integer_seed(random_state: Any) -> int:

@@ -66,7 +66,7 @@ class ThetaRBM(ThetaParameters, OrientedModel, RBM):
 
     def _in_frame(self, images: Images, index: Orientations) -> Images:
         """Images as the network sees them: as they are, or (tied) T_s'x, in the frame of M."""
-        return self._rotations().rotate(images, index, transpose=True) if self.tensor == "tied" else images
+        return self._rotations(images).rotate(images, index, transpose=True) if self.tensor == "tied" else images
 
     def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
         images = self._rotations().rotate(inputs, orientations) if self.tensor == "tied" else inputs

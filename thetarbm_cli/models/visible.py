@@ -7,33 +7,12 @@ units see x / σ, the mean is c + σ W'h, and σ follows the error of reconstruc
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from thetarbm_cli.backend import Array, Backend, RandomStream
 
 if TYPE_CHECKING:
     from thetarbm_cli.models.contrastive_divergence import OrientationGroups
-
-# exp(80) is far inside float32, σ(-80) is 0 to every digit that a product can see, and σ(80) is 1.
-_FARTHEST = 80.0
-# Numbers that a processor's cache holds from one operation to the next; a device takes all at once.
-_CACHED = 1 << 16
-
-
-def sigmoid(xp: Any, x: Array) -> Array:
-    """σ(x) = 1 / (1 + exp(-x)), written over `x`; inputs of any size give 0 or 1, never NaN."""
-    step = max(_CACHED * len(x) // max(x.size, 1) if xp is np else len(x), 1)
-    for first in range(0, len(x), step):
-        part = x[first : first + step]
-        # NumPy clips twice as fast as it takes the maximum with a number.
-        xp.clip(part, -_FARTHEST, _FARTHEST, out=part)
-        xp.negative(part, out=part)
-        xp.exp(part, out=part)
-        part += 1
-        xp.reciprocal(part, out=part)
-    return x
 
 
 class VisibleUnits:
@@ -76,10 +55,9 @@ class VisibleUnits:
 
     def mean(self, top_down: Array, groups: OrientationGroups) -> Array:
         """E[x | h, r] from W_s'h (n, V), written over it (Eq. 4)."""
-        if self.tracks_variance:
-            top_down *= self.parameters["sigma"]
-        top_down += self.rows_of("visible_bias", groups)
-        return sigmoid(self.backend.xp, top_down) if self.kind == "bernoulli" else top_down
+        sigma = self.parameters["sigma"] if self.tracks_variance else None
+        self.backend.add_rows(top_down, self.parameters["visible_bias"], groups.index, sigma)
+        return self.backend.sigmoid(top_down) if self.kind == "bernoulli" else top_down
 
     def sample(self, mean: Array, groups: OrientationGroups, random: RandomStream) -> Array:
         """Draw x from its distribution given its mean (n, V), written over the mean."""

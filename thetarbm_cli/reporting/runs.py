@@ -18,7 +18,7 @@ from thetarbm_cli.errors import InputError, did_you_mean
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import DEFAULT, MEASURES, NOT_ALIGNED, column_name, measure_of, split_column
 from thetarbm_cli.results import described, main_numbers, numbers_of
-from thetarbm_cli.specs import ALGORITHM, OWN_IMAGES, MeasureSpec, TrainSpec
+from thetarbm_cli.specs import ALGORITHM, OWN_IMAGES, MeasureSpec, RandomNumbers, TrainSpec
 from thetarbm_cli.store import Store, Training
 from thetarbm_cli.suite import Cell, Suite
 from thetarbm_cli.ui import Cell as Text
@@ -219,6 +219,8 @@ class ShownRun(BaseModel):
     settings: dict[str, Any] | None = None
     """Settings that differ from the defaults."""
     data: dict[str, Any] | None = None
+    random: RandomNumbers | None = None
+    """Random numbers that sampling drew."""
     code: dict[str, Any] | None = None
     """Distribution, version and hash of a plug-in's code."""
     cells: list[str] = []
@@ -312,6 +314,7 @@ def _description(spec: TrainSpec) -> dict[str, Any]:
         "sparsity": spec.parameters.get("sparsity"),
         "settings": spec.differing(),
         "data": spec.data.model_dump(),
+        "random": spec.random,
         "code": spec.code.model_dump() if spec.code else None,
         "train_command": command_line("train", *spec.words()),
     }
@@ -394,6 +397,8 @@ def to_fields(run: ShownRun) -> list[tuple[str, Text]]:
             ("settings", ", ".join(words) or "all others as by default"),
             ("data", _data(run.data)),
         ]
+    if run.random == "pcg64":
+        fields.append(("random numbers", "PCG64, which training drew before; now it draws Philox"))
     if run.code is not None:
         fields.append(("code", f"{run.code['distribution']} {run.code['version']}, sha256 {run.code['sha256'][:12]}…"))
     if run.state in ("running", "interrupted"):
