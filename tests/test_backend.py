@@ -16,20 +16,36 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from thetarbm_cli import backend as backend_module
-from thetarbm_cli.backend import BACKENDS, Backend, few_threads, select_backend
+from thetarbm_cli.backend import BACKENDS, Backend, CupyBackend, few_threads, select_backend
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.models import AlignedPixels, LocalThetaRBM, Model, ThetaRBM
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, count: Callable[[], int], asarray: Callable[[Any], Any]) -> Any:
-    """Let ``import cupy`` find what knows no more than whether a device answers."""
+@pytest.fixture
+def asked_again() -> Iterator[None]:
+    """For a test in which other devices answer than before it and after it, whatever is remembered of them."""
+
+    def forget() -> None:
+        for function in vars(backend_module).values():
+            getattr(function, "cache_clear", lambda: None)()
+
+    forget()
+    yield
+    forget()
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, count: Callable[[], int]) -> Any:
+    """Let ``import cupy`` find devices that compute as NumPy does the little by which they are tried."""
     runtime = SimpleNamespace(getDeviceCount=count, getDevice=lambda: 0)
-    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), asarray=asarray)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), empty=np.empty, asnumpy=np.asarray)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
+    for name in ("random", "sigmoid", "multiply"):
+        monkeypatch.setattr(CupyBackend, name, getattr(Backend, name))
     return cupy
 
 
+@pytest.mark.usefixtures("asked_again")
 @pytest.mark.parametrize(
     ("name", "devices", "taken", "reason"),
     [
@@ -48,25 +64,25 @@ def test_cupy_is_taken_if_a_device_answers_and_numpy_otherwise(
             raise devices
         return devices
 
-    cupy = pretend(monkeypatch, device_count, np.asarray)
+    cupy = pretend(monkeypatch, device_count)
     backend = select_backend(name)
     assert (backend.name, backend.reason) == (taken, reason)
     assert backend.xp is (cupy if taken == "cupy" else np)
 
 
+@pytest.mark.usefixtures("asked_again")
 def test_device_without_the_libraries_that_compute_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    class WithoutProducts:
-        def __init__(self, rows: object) -> None: ...
+    def no_cublas(*operands: object) -> None:
+        raise ImportError("libcublas.so.12 is not found")
 
-        def __matmul__(self, other: object) -> None:
-            raise ImportError("libcublas.so.12 is not found")
-
-    pretend(monkeypatch, lambda: 1, WithoutProducts)
+    pretend(monkeypatch, lambda: 1)
+    monkeypatch.setattr(CupyBackend, "multiply", no_cublas)
     backend = select_backend("auto")
     assert backend.name == "numpy"
     assert "libcublas.so.12 is not found" in backend.reason
 
 
+@pytest.mark.usefixtures("asked_again")
 def test_cupy_without_it_and_unknown_backends_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert select_backend("auto").reason == "CuPy is not installed"
