@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from thetarbm_cli import backend as backend_module
 from thetarbm_cli.backend import BACKENDS, Backend, CupyBackend, few_threads, select_backend
-from thetarbm_cli.errors import InputError
+from thetarbm_cli.errors import InputError, ThetaRBMError
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.models import AlignedPixels, LocalThetaRBM, Model, ThetaRBM
 
@@ -291,3 +291,35 @@ def test_models_learn_and_transform_on_one_thread(model: type[Model], monkeypatc
     assert len(seen) == (3 if learns else 1)
     assert set().union(*seen) == {1}
     assert blas_threads() == {2}
+
+
+@pytest.mark.cupy
+def test_too_little_memory_on_a_device_is_a_sentence_that_names_the_batch() -> None:
+    import cupy
+
+    pool, images = cupy.get_default_memory_pool(), np.random.default_rng(0).random((300, 256), dtype=np.float32)
+    pool.free_all_blocks()
+    fitted = ThetaRBM(hidden=4, epochs=1, backend="cupy").fit(images)
+    pool.set_limit(size=pool.used_bytes() + 500_000)
+    try:
+        for model in (ThetaRBM(hidden=40, batch_size=300, epochs=1, backend="cupy"),):
+            with pytest.raises(ThetaRBMError, match=r"^the GPU has too little memory for .*batches of 300.*batch_size"):
+                model.fit(images)
+        with pytest.raises(ThetaRBMError, match="too little memory for chunks of images"):
+            fitted.transform(np.tile(images, (5, 1)))
+    finally:
+        pool.set_limit(size=0)
+    assert len(fitted.transform(images)) == 300
+
+
+@pytest.mark.cupy
+def test_arrays_that_are_mirrored_on_a_device_are_replaced_not_changed() -> None:
+    images = np.random.default_rng(0).random((20, 64), dtype=np.float32)
+    model = ThetaRBM(hidden=4, epochs=1, backend="cupy").fit(images)
+    before = model.transform(images)
+    with pytest.raises(ValueError, match="read-only"):
+        model.weights_ *= 0
+    model.weights_ = np.zeros_like(model.weights_)
+    assert not np.array_equal(model.transform(images), before)
+    expected = ThetaRBM(backend="numpy").set_params(hidden=4).load_arrays(model.to_arrays())
+    np.testing.assert_allclose(model.transform(images), expected.transform(images), atol=1e-5)

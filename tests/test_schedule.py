@@ -102,6 +102,13 @@ def test_a_record_of_another_algorithm_does_not_count(store: Store, cells: list[
     assert named(plan(store, cells), "theta/sparsity=0.3").state != "done"
 
 
+def test_a_record_with_the_random_numbers_of_before_counts(store: Store, cells: list[Cell]) -> None:
+    checksum = prepared_checksum(store.data_dir, "mnist-rot", "generated")
+    training = training_for(cells[2], images=checksum or "", **NUMBERS)
+    save(store.results, training.model_copy(update={"spec": training.spec.model_copy(update={"random": "pcg64"})}))
+    assert named(plan(store, cells), "theta/sparsity=0.3").state == "done"
+
+
 def test_running_cut_off_and_diverged_ones_are_recognised(store: Store, cells: list[Cell]) -> None:
     checksum = prepared_checksum(store.data_dir, "mnist-rot", "generated")
     assert checksum is not None

@@ -134,6 +134,17 @@ def test_controls_take_what_they_have() -> None:
         train_spec("aligned-pixels", {"epochs": 3})
 
 
+def test_records_that_do_not_say_had_other_random_numbers() -> None:
+    spec = train_spec("rbm", {}, seed=1)
+    content = json.loads(spec.key)
+    assert content.pop("random") == "philox"
+    older = TrainSpec.model_validate(content)
+    assert older.random == "pcg64"
+    assert older != spec
+    # The same cell of a table.
+    assert older.cell_key == spec.cell_key
+
+
 # Records that are older than a parameter
 
 

@@ -146,6 +146,23 @@ def test_what_does_not_count() -> None:
     assert results.value(CELLS[0], "test_error_percent").values == (10.0,)
 
 
+def test_a_cell_takes_either_random_numbers_and_no_mean_has_both() -> None:
+    """Records of trainings that drew PCG64 stand until there are as many of those that draw Philox."""
+    older, newer = (
+        [training_for(CELLS[0], seed, test_error_percent=number + seed) for seed in range(3)] for number in (10.0, 20.0)
+    )
+    for each in older:
+        each.spec = each.spec.model_copy(update={"random": "pcg64"})
+        each.run += "0"
+    for made, expected in (
+        (older, (10.0, 11.0, 12.0)),
+        ([*older, *newer[:2]], (10.0, 11.0, 12.0)),
+        ([*older[:2], *newer[:2]], (20.0, 21.0)),
+        ([*older, *newer], (20.0, 21.0, 22.0)),
+    ):
+        assert results_on(made=made).value(CELLS[0], "test_error_percent").values == expected
+
+
 def test_the_newest_of_several_trainings_counts_and_is_noted() -> None:
     first, second = (training_for(CELLS[0], test_error_percent=number) for number in (10.0, 12.0))
     second.run += "-2"
