@@ -40,7 +40,7 @@ def training_for(cell: Cell, seed: int = 0, *, images: str = "", **numbers: floa
             }
         ],
         seconds=numbers.get("train_seconds", 10.0 if spec.model == "tirbm" else 1.0),
-        products=round(numbers["train_gigaflops"] / 2e-9) if "train_gigaflops" in numbers else None,
+        products=round(numbers.get("train_gigaflops", 20.0 if spec.model == "tirbm" else 2.0) * 10**9 / 2),
         made_for=MadeFor(profile=cell.profile, suite="suite.yaml", cells=(cell.name,)),
     )
     for each in cell.measure_specs:

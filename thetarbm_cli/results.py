@@ -210,7 +210,8 @@ class Source:
 class Value:
     """One measure of one cell over the seeds, ascending, with the paper's number and the runs that it comes from.
 
-    `older` names trainings of the same description and seed that have the number, too, and do not count.
+    `seeds` are those of the values. `older` names trainings of the same description and seed that have the number, too,
+    and do not count.
     """
 
     cell: Cell
@@ -220,6 +221,7 @@ class Value:
     published: float | None
     runs: tuple[str, ...] = ()
     older: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
 
     @property
     def column(self) -> str:
@@ -321,7 +323,7 @@ class Results:
                 found[training.spec.seed] = number, training.run
         published = None if self.source.is_users else cell.published.get(measure)
         values, runs = zip(*found.values(), strict=True) if found else ((), ())
-        return Value(cell, measure, variant, values, published, runs, tuple(older))
+        return Value(cell, measure, variant, values, published, runs, tuple(older), tuple(found))
 
     def _number(self, training: Training, cell: Cell, measure: str, variant: str) -> float | None:
         asked = MEASURES[measure].asked_as

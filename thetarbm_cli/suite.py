@@ -178,6 +178,14 @@ class TableKind(Node):
     note: str = Field(default="", description="A sentence below it.")
 
 
+class Interest(Node):
+    """When a difference of a measure matters: the rule of verdicts (`thetarbm_cli.reporting.claims`)."""
+
+    difference: float = Field(ge=0, description="The smallest difference of interest between two of our numbers.")
+    near: float | None = Field(default=None, ge=0, description="The same between one of ours and the paper's.")
+    why: str = ""
+
+
 class Experiment(Node):
     """A model with its settings, over a grid."""
 
@@ -229,6 +237,7 @@ class Suite(Node):
     profiles: dict[Name, Profile] = Field(default={})
     multiverse: Multiverse | None = None
     theory: Theory | None = None
+    interest: dict[str, Interest] = Field(default={}, description="Smallest differences of interest, by measure.")
     tables: dict[TableName, TableKind] = Field(default={}, description="Tables by name.")
     experiments: list[Experiment] = Field(min_length=1)
 
@@ -628,6 +637,8 @@ def _with_shipped(content: dict[str, Any]) -> dict[str, Any]:
                 }
     if isinstance(content.get("tables", {}), dict):
         merged["tables"] = {**shipped["tables"], **content.get("tables", {})}
+    if isinstance(content.get("interest", {}), dict):
+        merged["interest"] = {**shipped["interest"], **content.get("interest", {})}
     return merged
 
 
@@ -677,6 +688,9 @@ def _problems(suite: Suite) -> Iterator[Found]:
     yield from _doubled_names(suite)
     yield from _wrong_experiments(suite)
     yield from _wrong_choices(suite)
+    for measure in suite.interest:
+        if measure not in MEASURES:
+            yield ("interest", measure), f"no measure {measure!r}: {did_you_mean(measure, MEASURES)}", True
     for name, kind in suite.tables.items():
         for number, measure in enumerate(kind.measures):
             if measure not in MEASURES:

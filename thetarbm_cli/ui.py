@@ -32,9 +32,9 @@ Progress = Callable[[int, int], None]
 STYLES = {"good": "green", "open": "yellow", "bad": "bold red", "busy": "cyan", "best": "bold green", "weak": "dim"}
 STYLES |= {"bar.back": "dim", "bar.complete": "cyan", "bar.finished": "green", "bar.pulse": "cyan"}
 STATES = {
-    **dict.fromkeys(("done", "pass", "reproduced", "holds"), "good"),
-    **dict.fromkeys(("missing", "pending", "stale", "partly", "undecided"), "open"),
-    **dict.fromkeys(("failed", "FAIL", "not reproduced", "does not hold"), "bad"),
+    **dict.fromkeys(("done", "pass", "reproduced", "verified under its assumptions", "holds"), "good"),
+    **dict.fromkeys(("missing", "pending", "stale", "open"), "open"),
+    **dict.fromkeys(("failed", "FAIL", "not reproduced", "not verified", "does not hold"), "bad"),
     "running": "busy",
     "no data": "weak",
 }

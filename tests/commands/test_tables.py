@@ -37,7 +37,7 @@ def test_one_table_in_another_format_elsewhere(thetarbm: Command, tmp_path: Path
     save(tmp_path / "results", *trainings(seeds=1))
     elsewhere = thetarbm("tables", "--table", "3", "--format", "latex", "--out", str(tmp_path / "out"))
     assert elsewhere.out.count("\\begin{table}") == 1
-    assert set(files_in(tmp_path / "out")) == {"table3.tex", "verdicts.md"}
+    assert set(files_in(tmp_path / "out")) == {"table3.tex", "verdicts.md", "claims.json"}
     assert (tmp_path / "out" / "table3.tex").read_text() == elsewhere.out
     done = thetarbm("tables", "--table", "invariance")
     assert (done.code, "no file is written of what has no number yet: invariance\n" in done.err) == (0, True)

@@ -110,6 +110,7 @@ def test_sources_are_told_apart_by_name_and_checksum(tmp_path: Path) -> None:
     assert {path.name for path in files} == {
         f"table1-generated-{own}.csv",
         "table1-generated-cccccccc.csv",
+        "claims.json",
         "verdicts.md",
     }
 

@@ -229,7 +229,7 @@ class Analysis:
             (each.universe.name, found.claim, found.text, found.verdict == REPRODUCED, found.compared)
             for each in self.universes
             for claim in multiverse_claims(each)
-            if (found := evaluate(claim, each)).evidence
+            if (found := evaluate(claim, each, self.readings.suite.interest)).evidence
         ]
         return self._with_options(pd.DataFrame(lines, columns=names))
 

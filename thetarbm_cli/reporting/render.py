@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 import textwrap
 import unicodedata
@@ -18,7 +19,7 @@ from typing import Any
 
 from thetarbm_cli import storage
 from thetarbm_cli.measures import ERROR, MEASURES, MISSING
-from thetarbm_cli.reporting.claims import NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED, Verdict
+from thetarbm_cli.reporting.claims import NO_DATA, NOT, OPEN, REPRODUCED, Verdict
 from thetarbm_cli.reporting.tables import Entry, Row, Section, Table
 
 # Headings of the rows that the paper does not have, and of their one column.
@@ -190,6 +191,16 @@ def _letter(letter: str) -> str:
     return "?"
 
 
+# The rule of verdicts in words.
+RULE = (
+    "A claim is a list of comparisons of numbers that are paired by their repetition. *Lower* or *higher*: the 95 % "
+    "interval of the mean difference excludes 0, and the mean is beyond the smallest difference of interest; *level*: "
+    f"the interval lies within it; *{OPEN}*: neither. With one repetition, the difference is beyond it or not. A claim "
+    f"is *{REPRODUCED}* if every comparison holds, *{NOT}* if one is decided against it, and *{OPEN}* else; "
+    f"*{NO_DATA}*: a run is missing."
+)
+
+
 def verdicts_table(verdicts: Sequence[Verdict], shares: Mapping[str, str] | None = None) -> str:
     """Write each claim with its verdict as a Markdown table; `shares` says in how many universes a claim holds."""
     rows = [["claim", "verdict", "comparisons that hold"], [":--"] * 3]
@@ -210,11 +221,8 @@ def verdicts_page(sections: Sequence[Section]) -> str:
         f"# {title}",
         "",
         _wrapped(
-            f"Computed by `thetarbm tables` from the records; none is typed by hand. {note}A claim is a list of "
-            f"comparisons: it is *{REPRODUCED}* if all hold, is *{NOT}* if none does, *{PARTLY}* else. A superlative, "
-            f"as the lowest error, is never partly so: it is *{NOT}* if one comparison comes out the other way, and is "
-            f"*{UNDECIDED}* if some are too close to tell. *{NO_DATA}*: a run is missing. Numbers are means ± standard "
-            "errors over seeds, or plain values where there is one seed."
+            f"Computed by `thetarbm tables` from the records; none is typed by hand. {note}{RULE} Intervals are over "
+            "repetitions from one MNIST, and say nothing of other digits."
         ),
     ]
     for section in sections:
@@ -261,7 +269,12 @@ def files_of(
             dataset = "" if source.is_papers else f"-{source.dataset.removesuffix('-rot')}"
             name = f"verdicts{size}{suffix}.md" if source.is_users else f"verdicts{dataset}{size}.md"
             pages.setdefault(name, []).append(section)
-    return contents | {verdicts / name: verdicts_page(each) for name, each in pages.items()}
+    for name, those in pages.items():
+        contents[verdicts / name] = verdicts_page(those)
+        judged = [each.model_dump(mode="json") for section in those for each in section.verdicts]
+        numbers = Path(name.replace("verdicts", "claims", 1)).with_suffix(".json")
+        contents[verdicts / numbers] = json.dumps(judged, indent=1, ensure_ascii=False) + "\n"
+    return contents
 
 
 def _stem(table: Table) -> str:

@@ -302,7 +302,7 @@ def make_sections(
             continue
         # The claims are on the θ-RBM: a suite may have another data set without it.
         claimed = source.is_papers or (not results.is_empty and any(cell.model == "theta" for cell in results.cells))
-        verdicts = evaluate_claims(results, theory) if claimed else []
+        verdicts = evaluate_claims(results, suite.interest, theory) if claimed else []
         shown = [name for name in names if _is_shown(name, results, asked=only is not None, is_first=is_first)]
         tables = [build(name, suite.tables[name], results, verdicts) for name in shown]
         sections.append(Section(results, tables, verdicts))

@@ -14,7 +14,7 @@ from thetarbm_cli.errors import ThetaRBMError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import ERROR, GAMMA_TEST, MEASURES
 from thetarbm_cli.measures.theory import load_theory
-from thetarbm_cli.reporting.claims import NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED
+from thetarbm_cli.reporting.claims import NO_DATA, NOT, NOT_VERIFIED, OPEN, REPRODUCED, VERIFIED
 from thetarbm_cli.reporting.html.pictures import Picture
 from thetarbm_cli.reporting.multiverse import ON_PAPERS_DATA, Analysis, ClaimShare, claim_shares, find_universes
 from thetarbm_cli.reporting.runs import ListedRun, list_runs
@@ -66,7 +66,8 @@ class PageSection(Section):
     def counts(self) -> list[tuple[str, int]]:
         """How many claims have each verdict."""
         counted = Counter(verdict.verdict for verdict in self.verdicts)
-        return [(word, counted[word]) for word in (REPRODUCED, PARTLY, UNDECIDED, NOT, NO_DATA)]
+        verified = [word for word in (VERIFIED, NOT_VERIFIED) if counted[word]]
+        return [(word, counted[word]) for word in (REPRODUCED, OPEN, NOT, *verified, NO_DATA)]
 
     @property
     def drawn_before(self) -> dict[str, list[str]]:

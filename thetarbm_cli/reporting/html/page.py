@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 import thetarbm_cli
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import MEASURES
-from thetarbm_cli.reporting.claims import NO_DATA, NOT, PARTLY, REPRODUCED, UNDECIDED
+from thetarbm_cli.reporting.claims import NO_DATA, NOT, NOT_VERIFIED, OPEN, REPRODUCED, VERIFIED
 from thetarbm_cli.reporting.html.content import (
     Content,
     about_table,
@@ -25,7 +25,7 @@ from thetarbm_cli.reporting.html.content import (
     universe_models,
     universe_rows,
 )
-from thetarbm_cli.reporting.render import published_text
+from thetarbm_cli.reporting.render import RULE, published_text
 
 PACKAGE = "thetarbm_cli.reporting.html"
 # Characters of a piece of code that a line of a phone holds.
@@ -33,9 +33,10 @@ LONGEST_WHOLE = 30
 # A verdict is shown by a sign and a word, never by colour alone.
 LOOKS = {
     REPRODUCED: ("good", "✓"),
-    PARTLY: ("half", "◐"),
-    UNDECIDED: ("half", "≈"),
+    VERIFIED: ("good", "✓"),
+    OPEN: ("half", "≈"),
     NOT: ("bad", "✗"),
+    NOT_VERIFIED: ("bad", "✗"),
     NO_DATA: ("none", "–"),
 }
 
@@ -90,6 +91,7 @@ def render_page(content: Content, written: str = "") -> str:
         sections=content.sections,
         environments=environments(trainings),
         looks=LOOKS,
+        rule=RULE.replace("*", ""),
     )
 
 
