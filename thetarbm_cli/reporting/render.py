@@ -273,7 +273,7 @@ def files_of(
         contents[verdicts / name] = verdicts_page(those)
         judged = [each.model_dump(mode="json") for section in those for each in section.verdicts]
         numbers = Path(name.replace("verdicts", "claims", 1)).with_suffix(".json")
-        contents[verdicts / numbers] = json.dumps(judged, indent=1, ensure_ascii=False) + "\n"
+        contents[verdicts / numbers] = json.dumps({"claims": judged}, indent=1, ensure_ascii=False) + "\n"
     return contents
 
 
