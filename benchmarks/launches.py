@@ -229,7 +229,9 @@ def table(found: Launches, style: str = "simple") -> str:
         [each.name, *_cells(each.batch, beside), beside(each.epoch_syncs, each.most_epoch_syncs)]
         for each in found.models
     ]
-    rows.append([f"`transform` of {found.sizes['transformed']:,} images", *_cells(found.transform, beside), "—"])
+    rows.append(
+        [f"θ-RBM, tied: features of {found.sizes['transformed']:,} images", *_cells(found.transform, beside), "—"]
+    )
     return tabulate(rows, headings, tablefmt=style, disable_numparse=True)
 
 
