@@ -224,14 +224,14 @@ def table(found: Launches, style: str = "simple") -> str:
     def beside(value: float, most: float | None) -> str:
         return f"{value:g}" if most is None else f"{value:g} (≤ {most:g})"
 
-    headings = ["", "launches", "host-device copies", "syncs", "syncs per epoch"]
+    sizes = found.sizes
+    batch = f"a batch of {sizes['batch']}, {sizes['hidden']} hidden units"
+    headings = [batch, "launches", "copies", "syncs", "syncs an epoch"]
     rows = [
         [each.name, *_cells(each.batch, beside), beside(each.epoch_syncs, each.most_epoch_syncs)]
         for each in found.models
     ]
-    rows.append(
-        [f"θ-RBM, tied: features of {found.sizes['transformed']:,} images", *_cells(found.transform, beside), "—"]
-    )
+    rows.append([f"θ-RBM, tied: features of {sizes['transformed']:,} images", *_cells(found.transform, beside), "—"])
     return tabulate(rows, headings, tablefmt=style, disable_numparse=True)
 
 

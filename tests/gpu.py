@@ -46,6 +46,11 @@ ROUNDING, FLIPPED = 1e-4, 1e-2
 STEPS = 3
 # Of the SVM, as in the paper.
 C, GAMMA = 10.0, 0.02
+# Settings of CuPy and CUDA that numbers and speed may depend on.
+VARIABLES = (
+    "CUPY_ACCELERATORS", "CUPY_TF32", "CUPY_GPU_MEMORY_LIMIT", "NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING",
+)  # fmt: skip
 # Processes that share the device.
 PROCESSES = 2
 
@@ -318,6 +323,9 @@ def describe_device(device: Backend) -> Numbers:
         "gpu_megabytes": total // 2**20,
         "gpu_megabytes_free": free // 2**20,
         "nvidia_driver": ask_driver(),
+        # CuPy's own libraries for sums: 1 is CUB.
+        "accelerators": list(device.xp._core.get_reduction_accelerators()),
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "cores": cores(),
         "emulated": find_spec("cupy_device") is not None,
     }

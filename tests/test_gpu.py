@@ -110,7 +110,7 @@ def test_on_a_device_it_writes_what_it_found(tmp_path: Path) -> None:
     machine = report["machine"]
     assert machine["gpu"]
     assert {"cupy", "runtime", "driver", "capability", "tf32"} <= machine["cuda"].keys()
-    assert {"version", "git", "processor", "libraries"} <= machine.keys()
+    assert {"version", "git", "processor", "libraries", "nvidia_driver", "accelerators", "variables"} <= machine.keys()
     assert list(report["checks"]) == list(CHECKS)
     for name in ("equal_fits", "steps"):
         numbers = report["checks"][name]["numbers"]
