@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PARALLEL := -n auto --maxprocesses=4 --dist loadfile
 
-.PHONY: demo test cupy-device test-cupy nvrtc-check test-slow test-kills test-memory test-lowest audit test-latex browser test-browser test-wheel reproduce bench smoke schema docs lint format clean
+.PHONY: demo test cupy-device test-cupy nvrtc-check test-gpu test-slow test-kills test-memory test-lowest audit test-latex browser test-browser test-wheel reproduce bench bench-launches smoke schema docs lint format clean
 
 demo: .venv/demo.stamp
 	@$(BIN)/thetarbm demo --out .venv/demo
@@ -20,7 +20,7 @@ cupy-device: .venv/dev.stamp
 
 # What calls models and measures, once more, on CuPy; then what is for CuPy alone, with fences around every array.
 CUPY_TESTS := $(addprefix tests/,models imaging measures test_backend.py test_kernels.py)
-CUPY_TESTS_TOO := $(addprefix tests/,commands test_pipeline.py test_evaluation.py)
+CUPY_TESTS_TOO := $(addprefix tests/,commands benchmarks/test_launches.py test_gpu.py test_pipeline.py test_evaluation.py)
 test-cupy: .venv/dev.stamp
 	device="$$($(BIN)/python -m tests.device.build)" && export THETARBM_BACKEND=cupy && \
 	"$$device/run" $(BIN)/python -m pytest $(PARALLEL) -m 'not slow and not latex and not browser' $(CUPY_TESTS) $(CUPY_TESTS_TOO) && \
@@ -29,6 +29,14 @@ test-cupy: .venv/dev.stamp
 # The kernels that test-cupy used, through NVIDIA's own compiler, for GPUs from Turing to Blackwell.
 nvrtc-check: .venv/dev.stamp
 	$(BIN)/python -m tests.device.nvrtc_check
+
+# For who has an NVIDIA GPU: checks, the tests of test-cupy and times on it, in one file to send: gpu-report.json. GPU has
+# the options: make test-gpu GPU=--quick. DEVICE puts a launcher before Python; to try it on the emulated device, whose
+# times mean nothing: make test-gpu GPU=--quick DEVICE="$(.venv/bin/python -m tests.device.build)/run". Who was refused
+# is installed for anew the next time.
+test-gpu: $(if $(DEVICE),.venv/dev.stamp,.venv/gpu.stamp)
+	@$(DEVICE) $(BIN)/python -m tests.gpu $(GPU) $(CUPY_TESTS) $(CUPY_TESTS_TOO) || \
+	{ code=$$?; [ $$code != 2 ] || rm -f .venv/gpu.stamp; exit $$code; }
 
 test-slow: .venv/dev.stamp
 	THETARBM_EXPLORE=1 $(BIN)/python -m pytest -m slow
@@ -77,6 +85,11 @@ reproduce: .venv/demo.stamp
 bench: .venv/dev.stamp
 	$(BIN)/python -m benchmarks $(BENCH)
 
+# What a batch launches, copies and waits for on a GPU, counted on the emulated device: a table, and a record of it.
+bench-launches: .venv/dev.stamp
+	device="$$($(BIN)/python -m tests.device.build)" && \
+	"$$device/run" $(BIN)/python -m benchmarks.launches --out results/bench $(BENCH)
+
 smoke: .venv/demo.stamp
 	./scripts/smoke.sh $(BIN)/thetarbm
 
@@ -101,15 +114,28 @@ format: .venv/dev.stamp
 	@$(PYTHON) -c 'import sys; sys.exit("thetarbm needs Python 3.11 or newer; this is %d.%d. Try: make PYTHON=python3.12 ..." % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
 
-# Where an NVIDIA driver answers, with CuPy of its CUDA version; a driver runs what was made for an older CUDA, too.
-.venv/demo.stamp: pyproject.toml | .venv/bin/python
+# Installs thetarbm with these extras; where an NVIDIA driver answers, with CuPy of its CUDA version, too: a driver runs
+# what was made for an older CUDA.
+define install_for_gpu
 	@cuda=$$(nvidia-smi 2>/dev/null | sed -n 's/.*CUDA Version: *\([0-9][0-9]*\).*/\1/p' | head -n 1); \
-	if [ -z "$$cuda" ]; then extra=; echo "no NVIDIA GPU answers: NumPy"; \
-	elif [ "$$cuda" -lt 12 ]; then extra=; echo "an NVIDIA GPU with CUDA $$cuda, for which there is no CuPy here: NumPy"; \
-	else extra="[cuda$$([ "$$cuda" = 12 ] && echo 12 || echo 13)]"; echo "an NVIDIA GPU with CUDA $$cuda: CuPy"; fi; \
+	plain="$(if $(1),[$(1)])"; extra="$$plain"; \
+	if [ -z "$$cuda" ]; then echo "no NVIDIA GPU answers: NumPy"; \
+	elif [ "$$cuda" -lt 12 ]; then echo "an NVIDIA GPU with CUDA $$cuda, for which there is no CuPy here: NumPy"; \
+	else extra="[$(if $(1),$(1)$(comma))cuda$$([ "$$cuda" = 12 ] && echo 12 || echo 13)]"; \
+		echo "an NVIDIA GPU with CUDA $$cuda: CuPy"; fi; \
 	echo "installing thetarbm$$extra into .venv: a minute or two"; \
-	$(PIP_INSTALL) --editable ".$$extra" || { [ -n "$$extra" ] && echo "without CuPy, then: NumPy" && $(PIP_INSTALL) --editable .; }
+	$(PIP_INSTALL) --editable ".$$extra" || \
+	{ [ "$$extra" != "$$plain" ] && echo "without CuPy, then: NumPy" && $(PIP_INSTALL) --editable ".$$plain"; }
+endef
+comma := ,
+
+.venv/demo.stamp: pyproject.toml | .venv/bin/python
+	$(call install_for_gpu,)
 	@touch $@
+
+.venv/gpu.stamp: pyproject.toml | .venv/bin/python
+	$(call install_for_gpu,dev)
+	@touch $@ .venv/dev.stamp .venv/demo.stamp
 
 .venv/dev.stamp: pyproject.toml | .venv/bin/python
 	$(PIP_INSTALL) --editable '.[dev]'

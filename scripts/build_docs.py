@@ -15,6 +15,9 @@ from pathlib import Path
 from cli_reference import reference
 from evidence import Evidence
 
+from benchmarks.launches import RECORD as LAUNCHES
+from benchmarks.launches import Launches
+from benchmarks.launches import table as launches_table
 from thetarbm_cli import storage
 from thetarbm_cli.measures.theory import load_theory
 from thetarbm_cli.reporting.multiverse import (
@@ -38,14 +41,15 @@ from thetarbm_cli.universes import Readings
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "cli.md"
-PAGES = ("reproduction", "beyond", "multiverse", "mnist-rot")
+PAGES = ("reproduction", "beyond", "multiverse", "mnist-rot", "gpu")
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 FILLED = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in PAGES))
 
 # Text between these comments is generated: <!-- reading: NAME --> has reading, reason and evidence of an assumption,
-# <!-- table: NAME --> a table, <!-- verdicts: all --> the claims with their verdicts, and <!-- multiverse: NAME -->
-# what the universes of a design say.
-BLOCK = re.compile(r"(<!-- (reading|table|verdicts|multiverse): ([a-z0-9_-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
+# <!-- table: NAME --> a table, <!-- verdicts: all --> the claims with their verdicts, <!-- multiverse: NAME --> what
+# the universes of a design say, and <!-- launches: all --> what a batch launches on a GPU.
+KINDS = "reading|table|verdicts|multiverse|launches"
+BLOCK = re.compile(rf"(<!-- ({KINDS}): ([a-z0-9_-]+) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
 def pages(results: Path = ROOT / "results") -> dict[Path, str]:
@@ -90,6 +94,8 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
             designs = [find_universes(suite, results, trainings, of) for of in ON_PAPERS_DATA]
             shares = {claim: share_text(each) for claim, each in claim_shares(designs).items()}
             return verdicts_table(sections[0].verdicts, shares)
+        if kind == "launches":
+            return launches_of(results / "bench" / LAUNCHES)
         if kind == "multiverse":
             output, tables = over_universes(name.partition("-")[0])
             wanted = name.partition("-")[2]
@@ -113,6 +119,13 @@ def universes_of(results: Path, suite: Suite, of: str, trainings: list[Training]
     readings = Readings(suite, of)
     output = (find_universes(suite, results, trainings, of) or analyse(readings, [], [])).output()
     return output, universe_tables(readings, output)
+
+
+def launches_of(record: Path) -> str:
+    """Give the recorded launches of the models' batches as a table, with the limit of each number in brackets."""
+    if not record.exists():
+        return "No record yet: `make bench-launches` makes it."
+    return launches_table(Launches.model_validate_json(record.read_text(encoding="utf-8")), "pipe")
 
 
 def with_lines(text: str) -> str:

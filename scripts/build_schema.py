@@ -19,6 +19,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schema"
 TYPES = {
     "experiments": ("thetarbm_cli.suite:Suite",),
     "bench": ("benchmarks.report:Bench",),
+    "bench-launches": ("benchmarks.launches:Launches",),
     "prepare-data": ("thetarbm_cli.data.prepared:PreparedData", "thetarbm_cli.data.prepared:PreparedSets"),
     "train": ("thetarbm_cli.commands.runs:Trained",),
     "evaluate": ("thetarbm_cli.commands.runs:EvaluatedRuns",),

@@ -36,17 +36,20 @@ def test_what_was_not_audited_is_never_taken_for_fine(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("driver", "refused", "installed", "words"),
+    ("target", "driver", "refused", "installed", "words"),
     [
-        ("| NVIDIA-SMI 550.1  Driver Version: 550.1  CUDA Version: 12.4 |", "", [".[cuda12]"], "CUDA 12: CuPy"),
-        ("CUDA Version: 20.1", "", [".[cuda13]"], "CUDA 20: CuPy"),
-        ("CUDA Version: 11.8", "", ["."], "CUDA 11, for which there is no CuPy here: NumPy"),
-        (None, "", ["."], "no NVIDIA GPU answers: NumPy"),
-        ("CUDA Version: 12.4", ".[cuda12]", [".[cuda12]", "."], "without CuPy, then: NumPy"),
+        ("demo", "| NVIDIA-SMI 550.1  Driver Version: 550.1  CUDA Version: 12.4 |", "", [".[cuda12]"], "CUDA 12: CuPy"),
+        ("demo", "CUDA Version: 20.1", "", [".[cuda13]"], "CUDA 20: CuPy"),
+        ("demo", "CUDA Version: 11.8", "", ["."], "CUDA 11, for which there is no CuPy here: NumPy"),
+        ("demo", None, "", ["."], "no NVIDIA GPU answers: NumPy"),
+        ("demo", "CUDA Version: 12.4", ".[cuda12]", [".[cuda12]", "."], "without CuPy, then: NumPy"),
+        ("gpu", "CUDA Version: 12.4", "", [".[dev,cuda12]"], "CUDA 12: CuPy"),
+        ("gpu", None, "", [".[dev]"], "no NVIDIA GPU answers: NumPy"),
+        ("gpu", "CUDA Version: 13.0", ".[dev,cuda13]", [".[dev,cuda13]", ".[dev]"], "without CuPy, then: NumPy"),
     ],
 )
 def test_make_installs_cupy_where_a_driver_answers(
-    tmp_path: Path, driver: str | None, refused: str, installed: list[str], words: str
+    tmp_path: Path, target: str, driver: str | None, refused: str, installed: list[str], words: str
 ) -> None:
     """With a stub in place of pip, which notes what it is to install, and a driver that says what it is given."""
     python, tools = tmp_path / ".venv" / "bin" / "python", tmp_path / "tools"
@@ -60,7 +63,7 @@ def test_make_installs_cupy_where_a_driver_answers(
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(Path(__file__).parents[1] / name, tmp_path)
     done = subprocess.run(
-        ["make", ".venv/demo.stamp"],
+        ["make", f".venv/{target}.stamp"],
         cwd=tmp_path,
         env={**os.environ, "PATH": f"{tools}:/usr/bin:/bin"},
         capture_output=True,

@@ -75,7 +75,7 @@ def test_files_are_what_make_schema_writes_for_every_command_that_has_json(monke
         jsonschema.Draft202012Validator.check_schema(json.loads(text))
     commands = {name: root.get_command(click.Context(root), name) for name in COMMANDS}
     with_json = {name for name, each in commands.items() if each and any(p.name == "as_json" for p in each.params)}
-    assert set(build_schema.TYPES) == {*with_json, "experiments", "bench"}
+    assert set(build_schema.TYPES) == {*with_json, "experiments", "bench", "bench-launches"}
 
 
 @pytest.mark.parametrize("command", PROMISED)

@@ -30,7 +30,7 @@ def test_the_pages_are_current(build_docs: ModuleType) -> None:
     made = build_docs.pages()
     assert set(made) == {
         DOCS.parent / "README.md",
-        *(DOCS / f"{name}.md" for name in ("cli", "reproduction", "beyond", "multiverse", "mnist-rot")),
+        *(DOCS / f"{name}.md" for name in ("cli", "reproduction", "beyond", "multiverse", "mnist-rot", "gpu")),
     }
     assert outdated(made) == [], "run make docs"
 
@@ -85,3 +85,4 @@ def test_numbers_come_from_the_records(build_docs: ModuleType, tmp_path: Path) -
     )
     # What is run on request may have no records.
     assert block("table", "fashion") == "No records yet: `thetarbm run fashion` makes them."
+    assert block("launches", "all") == "No record yet: `make bench-launches` makes it."

@@ -20,14 +20,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.launches import SUBJECTS, Subject, count_model, count_transform
 from tests.models.cases import CASES, IMAGES, digest, fitted, images, results
-from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
-from thetarbm_cli.models.contrastive_divergence import EpochRecord, Trainer
+from thetarbm_cli.models import RBM, TransformInvariantRBM
 
 pytestmark = pytest.mark.cupy
 
 Counts = Callable[[], Counter[str]]
-LAUNCHES = ("kernel", "gemm", "DtoD", "memset")
 
 
 @pytest.fixture
@@ -110,46 +109,14 @@ def test_features_are_copied_in_and_out_once_a_chunk(
     assert found[1] == [5 * calls for calls in found[0]]
 
 
-@pytest.mark.parametrize(
-    ("model", "settings", "most"),
-    [
-        (RBM, {}, 24),
-        (ThetaRBM, {"tensor": "tied"}, 24),
-        (ThetaRBM, {"tensor": "full"}, 60),
-        (TransformInvariantRBM, {}, 40),
-    ],
-)
-def test_launches_of_a_batch_are_few(
-    emulated: Any, model: type[RBM], settings: dict[str, Any], most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At the size of the paper; what an epoch launches whatever its length falls out of the difference."""
-    monkeypatch.setattr(Trainer, "_record", lambda self, state, *sums: EpochRecord(state.epoch + 1, 0.0, 0.0))
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+def test_launches_of_a_batch_are_few(emulated: Any, subject: Subject) -> None:
+    """At the size of the paper."""
+    counted = count_model(emulated, subject)
+    print(f"{subject.name}: {counted.batch.launches:g} launches a batch")
+    print(*(f"{calls:6g} {name}" for name, calls in counted.batch.by_name.items()), sep="\n")
+    assert counted.met
 
-    def second_epoch(batches: int) -> Counter[str]:
-        after: list[Counter[str]] = []
 
-        def observe(state: Any) -> None:
-            after.append(Counter())
-            for (kind, name), count in emulated.detail().items():
-                if name in ("HtoD", "DtoH", "DtoD"):
-                    kind, name = name, ""
-                # The name of a product has its shape.
-                after[-1][f"{kind} {name.split(' ')[0]}"] += count.calls
-
-        count = 200 * batches
-        fit = model(hidden=500, batch_size=200, epochs=2, backend="cupy", **settings)
-        given = np.arange(count) % fit.rotations if isinstance(fit, ThetaRBM) else None
-        emulated.skip()  # nothing is computed, and everything counted
-        try:
-            fit.fit(images(count, 28), orientations=given, monitor=observe)
-        finally:
-            emulated.skip(False)
-        return after[1] - after[0]
-
-    per_batch = second_epoch(4)
-    per_batch.subtract(second_epoch(2))
-    launched = {name: calls / 2 for name, calls in sorted(per_batch.items()) if calls and name.startswith(LAUNCHES)}
-    total = sum(launched.values())
-    print(f"{model.__name__} {settings}: {total:g} launches a batch")
-    print(*(f"{calls:6g} {name}" for name, calls in launched.items()), sep="\n")
-    assert total <= most
+def test_launches_of_a_transform(emulated: Any) -> None:
+    assert count_transform(emulated).met
