@@ -38,9 +38,10 @@ def asked_again() -> Iterator[None]:
 def pretend(monkeypatch: pytest.MonkeyPatch, count: Callable[[], int]) -> Any:
     """Let ``import cupy`` find devices that compute as NumPy does the little by which they are tried."""
     runtime = SimpleNamespace(getDeviceCount=count, getDevice=lambda: 0)
-    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), empty=np.empty, asnumpy=np.asarray)
+    cuda = SimpleNamespace(runtime=runtime)
+    cupy = SimpleNamespace(cuda=cuda, empty=np.empty, empty_like=np.empty_like, asnumpy=np.asarray)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    for name in ("random", "sigmoid", "multiply"):
+    for name in ("random", "stack", "sigmoid", "softmax", "multiply"):
         monkeypatch.setattr(CupyBackend, name, getattr(Backend, name))
     return cupy
 

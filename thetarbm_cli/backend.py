@@ -307,8 +307,9 @@ def naming_memory(backend: Backend, what: str) -> Iterator[None]:
     """Say in one sentence what a device has no memory for."""
     try:
         yield
-    except MemoryError as error:
-        if backend.name == "numpy":
+    except (MemoryError, RuntimeError) as error:
+        # cuBLAS has a status of its own for it.
+        if backend.name == "numpy" or not (isinstance(error, MemoryError) or "ALLOC_FAILED" in str(error)):
             raise
         raise ThetaRBMError(
             f"the GPU has too little memory for {what} ({error}); take a smaller batch_size or fewer hidden units, "
@@ -319,6 +320,8 @@ def naming_memory(backend: Backend, what: str) -> Iterator[None]:
 @cache
 def _device() -> tuple[CupyBackend | None, str]:
     """Find a CUDA device that computes what is needed, and say in words what was found; once in a process."""
+    # Reductions by CUB may add up in another order on another GPU; CuPy's own do not.
+    os.environ.setdefault("CUPY_ACCELERATORS", "")
     try:
         import cupy
     except ImportError as error:
@@ -337,9 +340,16 @@ def _device() -> tuple[CupyBackend | None, str]:
 
 def _tried(backend: Backend) -> NDArray[Any]:
     """Compute a little of all that is used: a driver alone is not enough, cuBLAS and NVRTC must be there."""
-    numbers = backend.xp.empty((3, 5), dtype=np.float32)
-    backend.random(np.random.SeedSequence(0)).uniform(numbers)
-    return backend.to_host(backend.sigmoid(backend.multiply(numbers, numbers)))
+    import scipy.sparse
+
+    numbers = backend.xp.empty((4, 5), dtype=np.float32)
+    random = backend.random(np.random.SeedSequence(0))
+    random.uniform(numbers)
+    turned = backend.stack([scipy.sparse.identity(5, dtype=np.float32, format="csr")] * 3).turned(numbers)
+    products = backend.multiply(turned, numbers)
+    states = backend.xp.empty_like(products)
+    backend.softmax(products, draw=(random, states))
+    return backend.to_host(backend.sigmoid(products.sum(axis=0)))
 
 
 @cache

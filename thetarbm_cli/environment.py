@@ -103,7 +103,9 @@ def _gpu(backend: Backend) -> dict[str, Any]:
             "cupy": backend.xp.__version__,
             **{what: f"{number // 1000}.{number % 1000 // 10}" for what, number in versions.items()},
             "capability": f"{found['major']}.{found['minor']}",
-            "tf32": os.environ.get("CUPY_TF32", "0") == "1",
+            # Of CuPy's own products: those of the learning loop never use it.
+            "tf32": os.environ.get("CUPY_TF32", "0"),
+            "accelerators": os.environ.get("CUPY_ACCELERATORS"),
         },
     }
 
