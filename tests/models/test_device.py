@@ -116,6 +116,8 @@ def test_features_are_copied_in_and_out_once_a_chunk(
         (RBM, {}, 24),
         (ThetaRBM, {"tensor": "tied"}, 24),
         (ThetaRBM, {"tensor": "full"}, 60),
+        (ThetaRBM, {"tensor": "tied", "visible_biases": "one"}, 26),
+        (ThetaRBM, {"tensor": "full", "visible_biases": "one"}, 60),
         (TransformInvariantRBM, {}, 40),
     ],
 )

@@ -103,6 +103,8 @@ def test_wrong_orientations() -> None:
         (ThetaRBM, {"variance": "tracked"}, "variance must be one of fixed, learned, not 'tracked'"),
         (RBM, {"visible": "bernoulli", "variance": "learned"}, "no variance to learn"),
         (TransformInvariantRBM, {"sparsity_slope": "each", "sparsity_form": "bias"}, "'each' needs sparsity_form="),
+        (OrientedRBM, {"turn": "radians", "rotation": "permutation"}, "for which there are no exact permutations"),
+        (OrientedRBM, {"turn": "index", "rotation": "permutation"}, "turn='index' rotates by other angles"),
         (TransformInvariantRBM, {"angles": "wedge", "rotation": "permutation"}, "a wedge of angles has no exact perm"),
         (TransformInvariantRBM, {"angles": "wedge", "rotations": 25}, "25 rotations in steps of 15° are more than"),
         (ThetaRBM, {"whiten": True, "visible": "bernoulli"}, "whitened images are no probabilities: use visible="),

@@ -172,10 +172,10 @@ class RotatingModel(RotatingParameters, Model):
         """Side of the images."""
         return math.isqrt(self.n_features_in_)
 
-    def _rotations(self, images: Array = None) -> Rotations:
-        """The support set's operators where images are: on the host, or on a device."""
+    def _rotations(self, images: Array = None, step: float | None = None) -> Rotations:
+        """The support set's operators, or those in other steps, where images are: on the host, or on a device."""
         where = "numpy" if images is None or isinstance(images, np.ndarray) else "cupy"
-        return _rotations_on(where, self.size_, self.rotations, self.rotation)
+        return _rotations_on(where, self.size_, self.rotations, self.rotation, step)
 
 
 @estimator
@@ -221,5 +221,5 @@ class OrientedModel(OrientedParameters, RotatingModel):
 
 
 @functools.lru_cache(maxsize=8)
-def _rotations_on(backend: str, size: int, rotations: int, kind: str) -> Rotations:
-    return Rotations(size, rotations, kind, backend=select_backend(backend))
+def _rotations_on(backend: str, size: int, rotations: int, kind: str, step: float | None) -> Rotations:
+    return Rotations(size, rotations, kind, step=step, backend=select_backend(backend))

@@ -360,7 +360,7 @@ def apply_update(model: EnergyModel, config: CDParameters, state: TrainingState,
     gradients = {"visible_bias": model.units.scaled(batch.difference, groups), "log_variance": variance_gradient}
     for name, gradient in gradients.items():
         if gradient is not None:
-            _update_by_group(backend, parameters[name], increments[name], gradient, groups, rate, momentum)
+            _update_by_group(model, parameters[name], increments[name], gradient, groups, rate, momentum)
 
 
 def _pull_towards_sparsity(model: EnergyModel, config: CDParameters, batch: CDBatch) -> Array | None:
@@ -403,7 +403,7 @@ def _variance_gradient(model: EnergyModel, batch: CDBatch) -> Array | None:
 
 
 def _update_by_group(
-    backend: Backend,
+    model: EnergyModel,
     parameter: Array,
     increment: Array,
     per_image: Array,
@@ -412,9 +412,9 @@ def _update_by_group(
     momentum: float,
 ) -> None:
     """Update a (G, V) parameter with momentum and batch average, each image (n, V) in its orientation's row."""
-    scale = rate / len(per_image)
+    backend, scale = model.backend, rate / len(per_image)
     if len(increment) == 1:
-        backend.momentum(parameter[0], increment[0], per_image.sum(axis=0), scale, momentum)
+        backend.momentum(parameter[0], increment[0], model.units.summed(per_image, groups), scale, momentum)
     else:
         backend.accumulate(groups.memberships, per_image, increment, scale=scale, keep=momentum)
         backend.update(parameter, increment)

@@ -199,9 +199,7 @@ class RBM(RBMParameters, Model):
         up, down, update = self._products(pixels)
         # A learned variance needs what both phases send down, a tracked one what the probabilities do.
         downs = self.gibbs_steps + {"learned": 2, "tracked": 1}.get(self.variance, 0)
-        grouped = self._group_count() * pixels * (2 if self.variance == "learned" else 1)
-        biases = grouped if self._group_count() > 1 else 0
-        each = (1 + self.gibbs_steps) * up + downs * down + update + biases
+        each = (1 + self.gibbs_steps) * up + downs * down + update + self._bias_products(pixels)
         return round(self.epochs * learned * each)
 
     def feature_products(self, images: int, pixels: int) -> int:
@@ -212,6 +210,11 @@ class RBM(RBMParameters, Model):
         """Count the multiply-adds of one image on the way up and down, and in the update of W by both phases."""
         dense = self.hidden * pixels
         return dense, dense, 2 * dense
+
+    def _bias_products(self, pixels: int) -> float:
+        """Count the multiply-adds of one image in the update of what has a row per orientation: c, perhaps log σ²."""
+        rows = self._group_count() * (2 if self.variance == "learned" else 1)
+        return float(rows * pixels) if self._group_count() > 1 else 0.0
 
     def _warn_of_range(self, images: Images) -> None:
         if self.visible == "bernoulli" and not self.standardise and (images.min() < 0 or images.max() > 1):
@@ -260,7 +263,7 @@ class RBM(RBMParameters, Model):
         return self._unstandardised(inputs, None, like)
 
     def _group_count(self) -> int:
-        """Rows of the visible bias: 1, or the number of orientations."""
+        """Orientations that the network tells apart, each with a visible bias of its own: 1, or S."""
         return 1
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
