@@ -96,11 +96,20 @@ class Model(ModelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     """
 
     @abstractmethod
-    def fit(self, X: Any, y: Any = None, *, orientations: Any = None, monitor: Any = None, resume: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        orientations: Any = None,
+        standardise_by: Any = None,
+        monitor: Any = None,
+        resume: Any = None,
+    ) -> Self:
         """Learn from images (N, V); see `RBM.fit`."""
 
     @abstractmethod
-    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, orientations: Any = None, standardise_by: Any = None) -> NDArray[np.float32]:
         """Features of images, one row for each."""
 
     @abstractmethod
@@ -150,6 +159,11 @@ class Model(ModelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if index.shape != (count,) or not np.issubdtype(index.dtype, np.integer):
             raise InputError(f"orientations must be {count} integers, one per image")
         return index.astype(np.int64)
+
+    def _check_standardise_by(self, standardise_by: Any, orientations: Any, count: int) -> Orientations | None:
+        if standardise_by is not None and orientations is None:
+            raise InputError("standardise_by says what differs from given orientations: give orientations, too")
+        return self._check_orientations(standardise_by, count)
 
 
 @estimator

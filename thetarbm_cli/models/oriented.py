@@ -42,10 +42,14 @@ class OrientedRBM(OrientedRBMParameters, OrientedModel, RBM):
         rotated: Images = self._rotations(images, steps[self.turn]).rotate(images, index)
         return rotated
 
-    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
+    def _fit_inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         return self._fit_standardiser(self.aligned(images, orientations))
 
-    def _inputs(self, images: Images, orientations: Orientations) -> Images:
+    def _inputs_to_learn(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
+        # `align` is of features alone.
+        return self._standardised(self.aligned(images, orientations))
+
+    def _inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         return self._standardised(self.aligned(images, orientations) if self.align else images)
 
     def _map(self, X: Any, orientations: Any, *function: Any, **options: Any) -> NDArray[np.float32]:

@@ -59,11 +59,11 @@ class ThetaRBM(ThetaParameters, OrientedModel, RBM):
     def _group_count(self) -> int:
         return self.rotations
 
-    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
-        return self._in_frame(self._fit_standardiser(images, orientations, self.rotations), orientations)
+    def _fit_inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
+        return self._in_frame(self._fit_standardiser(images, by, self.rotations), orientations)
 
-    def _inputs(self, images: Images, orientations: Orientations) -> Images:
-        return self._in_frame(self._standardised(images, orientations), orientations)
+    def _inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
+        return self._in_frame(self._standardised(images, by), orientations)
 
     def _in_frame(self, images: Images, index: Orientations) -> Images:
         """Images as the network sees them: as they are, or (tied) T_s'x, in the frame of M."""
