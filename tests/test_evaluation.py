@@ -163,6 +163,26 @@ def test_scope_of_a_perturbation_says_whose_orientations_are_wrong(small_data: P
     assert (len(store.identifiers()), len(errors), len(training.by_key)) == (1, 4, 4)
 
 
+def test_perturbed_images_of_the_svm_may_be_standardised_by_what_was_estimated(
+    small_data: Path, tmp_path: Path
+) -> None:
+    store, parts = store_of(small_data, tmp_path), parts_of(small_data)
+    spec = tiny("theta", perturbation__n=4, perturbation__p=0.4, perturbation__statistics="before")
+    training = train(small_data, tmp_path, spec)
+    model = fitted(store, training)
+    (asked,) = wanted(spec, ["error"], perturbation__scope="all")
+    training, _ = measure(store, training, [asked])
+    features: Features = {}
+    for part, role in (("train", "svm"), ("test", "test")):
+        images = parts[part][0]
+        given = pipeline.perturbed_orientations(store, model, images, spec.perturbation, 0, role)
+        estimated = model.orientation_estimator()(images)  # type: ignore[attr-defined]
+        features[part] = model.transform(images, orientations=given, standardise_by=estimated)
+        assert not np.allclose(features[part], model.transform(images, orientations=given))
+    expected = svc_error(features["train"], parts["train"][1], features["test"], parts["test"][1])
+    assert training.by_key[asked.key].values["test_error_percent"] == pytest.approx(expected, abs=0.34)
+
+
 def test_scaled_features_have_unit_variance_on_the_training_images(store: Store) -> None:
     training = measured(store.data_dir, store.results, "rbm", ["error"], svm__scaled=True, svm__gamma=0.005)
     model, parts = fitted(store, training), parts_of(store.data_dir)

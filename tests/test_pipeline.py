@@ -41,6 +41,7 @@ from thetarbm_cli.evaluation import measure
 from thetarbm_cli.imaging.orientation import OrientationEstimator
 from thetarbm_cli.models import RBM, ThetaRBM, build
 from thetarbm_cli.models.contrastive_divergence import EpochRecord, TrainingState
+from thetarbm_cli.models.seeds import generator_of
 from thetarbm_cli.pipeline import CHECKPOINT_SHARE, Checkpoints, DivergedError, find_orientations, perturb
 from thetarbm_cli.specs import ALGORITHM, Perturbation, TrainSpec
 from thetarbm_cli.store import CHECKPOINT, MEASUREMENTS, RECORD, WEIGHTS, Store
@@ -136,6 +137,7 @@ def test_peak_memory_and_time_belong_to_the_run(small_data: Path, tmp_path: Path
         {"data__dataset": "mnist"},
         {"perturbation__n": 1, "perturbation__p": 0.2},
         {"perturbation__n": 1, "perturbation__p": 0.2, "perturbation__overflow": "clip"},
+        {"perturbation__n": 1, "perturbation__p": 0.2, "perturbation__statistics": "before"},
     ],
     ids=str,
 )
@@ -358,6 +360,40 @@ def test_cut_off_at_any_write_then_again_gives_the_same_bytes(
     assert lasting(again) == lasting(store_of(small_data, trained).require(run)) | {"made_for": again.made_for.model_dump(mode="json")}  # noqa: E501  # fmt: skip
     assert store.path(run, WEIGHTS).read_bytes() == (trained / "runs" / run / WEIGHTS).read_bytes()
     assert {path.name for path in store.path(run).iterdir()} == {RECORD, WEIGHTS, "run.lock"}
+
+
+@pytest.mark.parametrize("tensor", ["tied", "full"])
+def test_errors_that_are_redrawn_follow_from_the_epoch_alone(
+    small_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tensor: str
+) -> None:
+    monkeypatch.setattr(pipeline, "CHECKPOINT_SHARE", 1e9)  # a checkpoint after every epoch
+    errors = {"perturbation__n": 4, "perturbation__p": 0.4, "perturbation__statistics": "before"}
+    spec = tiny("theta", tensor=tensor, perturbation__redrawn="epoch", **errors)
+    with monkeypatch.context() as patch:
+        kill_before(patch, "checkpoint", 3)
+        with pytest.raises(Killed):
+            train(small_data, tmp_path / "cut", spec)
+    whole, cut = (train(small_data, tmp_path / folder, spec) for folder in ("whole", "cut"))
+    assert cut.run == whole.run
+    stored = [(tmp_path / folder / "runs" / cut.run / WEIGHTS).read_bytes() for folder in ("whole", "cut")]
+    assert stored[0] == stored[1]
+    # By hand: the seed of an epoch's errors ends in its number.
+    images = parts_of(small_data)["train"][0]
+    model = build("theta", spec.parameters, seed=0, backend="auto")
+    assert isinstance(model, ThetaRBM)
+    estimated = model.orientation_estimator()(images)
+
+    def drawn(*epoch: int) -> np.ndarray:
+        return perturb(estimated, Perturbation(n=4, p=0.4), 9, generator_of(0, "perturbation", 4, 400, 0, *epoch))
+
+    model.fit(images, orientations=drawn, standardise_by=estimated)
+    weights = load_weights(tmp_path / "whole", whole.run)["weights"]
+    np.testing.assert_allclose(weights, model.weights_, rtol=1e-4, atol=1e-6)
+    # Once and for all, they are those of any perturbed training.
+    once = train(small_data, tmp_path, tiny("theta", tensor=tensor, **errors))
+    model.fit(images, orientations=drawn(), standardise_by=estimated)
+    weights = load_weights(tmp_path, once.run)["weights"]
+    np.testing.assert_allclose(weights, model.weights_, rtol=1e-4, atol=1e-6)
 
 
 # Small batches: an epoch takes long enough to be hit in the middle.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from thetarbm_cli import parameters, specs
+from thetarbm_cli import parameters
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.registry import MODELS
 from thetarbm_cli.specs import (
@@ -48,7 +48,8 @@ def test_settings_have_their_names() -> None:
     spec = train_spec("theta", given, seed=4)
     assert spec.parameters["sparsity"] == 0.1
     assert (spec.data.train, spec.data.seed, spec.seed) == (300, 2, 4)
-    assert spec.perturbation == specs.Perturbation(n=2, p=0.5, overflow="modulo")
+    usual = {"overflow": "modulo", "statistics": "after", "redrawn": "never"}
+    assert dict(spec.perturbation or ()) == {"n": 2, "p": 0.5, **usual}
     assert spec.differing() == given
     # From these it is made again.
     assert train_spec("theta", spec.differing(), seed=4) == spec
@@ -85,7 +86,7 @@ def test_ids_stay() -> None:
     """Another id means that the description of every training has changed: none would be found again."""
     assert train_spec("rbm", {}).run_id(SHA) == "rbm-ef01456c05a3"
     given = {"sparsity": 0.1, "data.learn_from": "train+valid", "perturbation.n": 1, "perturbation.p": 0.1}
-    assert train_spec("theta", given, seed=2).run_id(SHA) == "theta-7867403cc192"
+    assert train_spec("theta", given, seed=2).run_id(SHA) == "theta-04dc86c6eaf2"
 
 
 def test_validation_images_count_where_they_are_learned_from() -> None:
@@ -116,12 +117,30 @@ def test_sources() -> None:
         ("rbm", {"data.train": "all"}, r"setting data.train: input should be a valid integer"),
         ("rbm", {"perturbation.n": 1, "perturbation.p": 0.1}, r"model rbm sees no orientations to perturb; "),
         ("theta", {"perturbation.n": 1}, r"setting perturbation.p: field required"),
+        (
+            "theta",
+            {"perturbation.n": 1, "perturbation.p": 0.1, "perturbation.redrawn": "epoch"},
+            r"redrawn=epoch gives each epoch other orientations, .*: add perturbation.statistics=before",
+        ),
         ("thta", {}, r"unknown model 'thta': did you mean theta\?"),
     ],
 )
 def test_what_a_training_refuses(model: str, named: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         train_spec(model, named)
+
+
+def test_older_records_of_perturbed_trainings_are_completed() -> None:
+    spec = train_spec("theta", {"perturbation.n": 1, "perturbation.p": 0.1})
+    record = json.loads(spec.key)
+    for name in ("statistics", "redrawn"):
+        del record["perturbation"][name]
+    del record["parameters"]["visible_biases"]
+    assert TrainSpec.model_validate(record) == spec
+    others = {"perturbation.statistics": "before", "perturbation.redrawn": "epoch", "visible_biases": "one"}
+    other = train_spec("theta", {**spec.differing(), **others})
+    assert other.differing() == {**spec.differing(), **others}
+    assert other.key != spec.key
 
 
 def test_controls_take_what_they_have() -> None:

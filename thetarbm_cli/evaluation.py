@@ -28,6 +28,7 @@ from thetarbm_cli.models.rbm import CHUNK
 from thetarbm_cli.models.seeds import seed_of
 from thetarbm_cli.pipeline import (
     Report,
+    estimated_orientations,
     find_orientations,
     fitted,
     learned_images,
@@ -340,17 +341,19 @@ class View:
         learned.
         """
         train = self.training.spec
-        rows, given = np.arange(len(images)), None
+        rows, given, by = np.arange(len(images)), None, None
         wrong = {"train": ("train",), "all": ("train", "test")}.get(spec.scope or "rbm", ())
         if role in wrong:
             estimate = "svm" if role == "train" and spec.draws == "two" else role
             given = perturbed_orientations(self.store, self.model, images, train.perturbation, train.seed, estimate)
+            if train.perturbation is not None and train.perturbation.statistics == "before":
+                by = estimated_orientations(self.store, self.model, images)
         elif (candidates := self.model.candidate_orientations(images)) is not None:
             rows, given = candidates
         elif isinstance(self.model, RBM):
             known = find_orientations(self.store, self.model, images, chunk=CHUNK)
             given = None if known is None else known[0]
-        return Pairs(self, role, images, rows, given)
+        return Pairs(self, role, images, rows, given, by)
 
     def _sampled(self, features: Array, role: str, first: int, number: int = 0) -> Array:
         """Draw states from features where the description says so; see `draw_states`."""
@@ -371,6 +374,7 @@ class Pairs:
     rows : (m,) array, ascending
         The image of each pair.
     orientations : (m,) array, or None where the model finds its own
+    standardise_by : (m,) array, or None where they are standardised by the orientations that they are seen in
     """
 
     view: View
@@ -378,12 +382,15 @@ class Pairs:
     images: NDArray[np.float32]
     rows: NDArray[np.int64]
     orientations: NDArray[np.int64] | None
+    standardise_by: NDArray[np.int64] | None = None
 
     def features(self, first: int = 0, last: int | None = None) -> NDArray[np.float32]:
         """Take features of some of the pairs, or of all."""
         part = slice(first, last)
-        given = None if self.orientations is None else self.orientations[part]
-        features = self.view.model.transform(self.images[self.rows[part]], orientations=given)
+        given = {"orientations": None if self.orientations is None else self.orientations[part]}
+        if self.standardise_by is not None:
+            given["standardise_by"] = self.standardise_by[part]
+        features = self.view.model.transform(self.images[self.rows[part]], **given)
         sampled: NDArray[np.float32] = self.view._sampled(features, self.role, first)
         return sampled
 

@@ -383,9 +383,18 @@ class OrientedRBMParameters(OrientedParameters, RBMParameters):
     align: bool = parameter(default=True, about="Whether images are aligned when features are taken.", setting=False)
     turn: str = parameter(
         default="back",
-        choices=("back", "forth"),
-        about="Images are rotated back by their orientation, which aligns them, or by as much the other way.",
+        choices=("back", "forth", "radians", "index"),
+        about="Images are rotated back by their orientation, which aligns them; or by mistake: by as much the other "
+        "way, by its degrees read as radians, or by its index read as degrees.",
     )
+
+    def _check_together(self) -> None:
+        super()._check_together()
+        if self.turn in ("radians", "index") and self.rotation == "permutation":
+            raise InputError(
+                f"turn={self.turn!r} rotates by other angles than the support set's, for which there are no exact "
+                "permutations: use another rotation"
+            )
 
 
 @declaration
@@ -439,6 +448,12 @@ class ThetaParameters(OrientedParameters, RBMParameters):
         default="rotated",
         choices=("rotated", "independent"),
         about="Initial slices: rotated copies of one matrix (Lemma 1's base case), or independent (its footnote).",
+    )
+    visible_biases: str = parameter(
+        default="orientation",
+        choices=("orientation", "one"),
+        about="A visible bias c for each orientation, or one c for all, in the images' own frame, as in the paper's "
+        "energy.",
     )
 
     def _check_together(self) -> None:

@@ -310,8 +310,8 @@ def _fit(
 
     facts: dict[str, Any] = {"state": "done"}
     try:
-        orientations = perturbed_orientations(store, model, images, spec.perturbation, spec.seed, "train")
-        model.fit(images, orientations=orientations, monitor=monitor, resume=resumed)
+        given = orientations_to_learn(store, model, images, spec.perturbation, spec.seed)
+        model.fit(images, **given, monitor=monitor, resume=resumed)
         history[:] = model.history_
         facts["weights_sha256"] = store.save_weights(run, model.to_arrays())
     except DivergenceError as error:
@@ -539,12 +539,37 @@ def perturbed_orientations(
     The roles are ``train`` (the RBM's training images), ``svm`` (the same images, for the SVM) and ``test``; each has a
     draw of its own.
     """
-    from thetarbm_cli.models.seeds import generator_of
-
     if perturbation is None:
         return None
-    n, p = perturbation.n, perturbation.p
-    generator = generator_of(seed, "perturbation", n, round(1000 * p), PERTURBED_ROLES.index(role))
+    estimated = estimated_orientations(store, model, images)
+    return perturb(estimated, perturbation, model.rotations, _errors_of(perturbation, seed, role))
+
+
+def estimated_orientations(store: Store, model: Any, images: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Give the orientations that a model estimates, before they are perturbed."""
     known = find_orientations(store, model, images)
-    estimated = model.orientation_estimator()(images) if known is None else known[0]
-    return perturb(estimated, perturbation, model.rotations, generator)
+    estimated: NDArray[np.int64] = model.orientation_estimator()(images) if known is None else known[0]
+    return estimated
+
+
+def orientations_to_learn(
+    store: Store, model: Any, images: NDArray[np.float32], perturbation: Perturbation | None, seed: int
+) -> dict[str, Any]:
+    """Give the keywords by which `fit` learns of perturbed orientations, perhaps others in each epoch."""
+    if perturbation is None:
+        return {"orientations": None}
+    estimated = estimated_orientations(store, model, images)
+
+    def of_epoch(*epoch: int) -> NDArray[np.int64]:
+        return perturb(estimated, perturbation, model.rotations, _errors_of(perturbation, seed, "train", *epoch))
+
+    given = {"orientations": of_epoch if perturbation.redrawn == "epoch" else of_epoch()}
+    return given if perturbation.statistics == "after" else {**given, "standardise_by": estimated}
+
+
+def _errors_of(perturbation: Perturbation, seed: int, role: str, *epoch: int) -> np.random.Generator:
+    """Give the generator of a role's errors; those of an epoch follow from its number, so that training resumes."""
+    from thetarbm_cli.models.seeds import generator_of
+
+    n, p = perturbation.n, round(1000 * perturbation.p)
+    return generator_of(seed, "perturbation", n, p, PERTURBED_ROLES.index(role), *epoch)

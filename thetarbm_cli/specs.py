@@ -89,6 +89,14 @@ class Perturbation(Spec):
     overflow: Literal["modulo", "clip"] = Field(
         default="modulo", description="What an index below 0 or above S - 1 becomes."
     )
+    statistics: Literal["after", "before"] = Field(
+        default="after",
+        description="What images are standardised by: orientations after they are perturbed, or before.",
+    )
+    redrawn: Literal["never", "epoch"] = Field(
+        default="never",
+        description="How often errors are drawn anew in the training of the RBM; an SVM's images have one draw.",
+    )
 
 
 class Code(Spec):
@@ -140,7 +148,8 @@ class TrainSpec(Spec):
     def differing(self) -> dict[str, Any]:
         """Give the settings that differ from their defaults, by name."""
         usual = {**parameters.defaults(self.model), **{f"data.{name}": value for name, value in TrainData()}}
-        usual |= {"perturbation.overflow": "modulo"}
+        optional = {name: field for name, field in Perturbation.model_fields.items() if not field.is_required()}
+        usual |= {f"perturbation.{name}": field.default for name, field in optional.items()}
         return {name: value for name, value in self.named().items() if name not in usual or value != usual[name]}
 
     def words(self) -> list[str]:
@@ -334,11 +343,17 @@ def train_spec(model: str, named: Mapping[str, Any], *, seed: int = 0) -> TrainS
         usual = DATASETS[data.dataset].tested_on is not None
         source = next(iter(DATASETS[data.dataset].sources)) if usual else DATASETS[data.dataset].recipe(data.source)[0]
         data = data.model_copy(update={"source": source})
+    errors = checked(Perturbation, perturbation, "perturbation.", known) if perturbation else None
+    if errors is not None and (errors.redrawn, errors.statistics) == ("epoch", "after"):
+        raise InputError(
+            "perturbation.redrawn=epoch gives each epoch other orientations, which the statistics of images cannot "
+            "follow: add perturbation.statistics=before"
+        )
     return TrainSpec(
         model=entry.name,
         parameters=dict(sorted(learned.items())),
         data=data,
-        perturbation=checked(Perturbation, perturbation, "perturbation.", known) if perturbation else None,
+        perturbation=errors,
         seed=seed,
         random="philox",
         code=None if model in MODELS.own else plugin_code(model),

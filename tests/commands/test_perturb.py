@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.runs import Command, call, files_in, run_of
+from thetarbm_cli.specs import Perturbation
 from thetarbm_cli.store import Store
 
 SUITE = """\
@@ -50,7 +51,7 @@ def test_cells_are_runs_and_records_alone_give_the_table_again(
     assert [(cell["n"], cell["p"]) for cell in cells] == [(1, 0.1), (1, 0.4), (4, 0.1), (4, 0.4)]
     for cell in cells:
         training = Store(results).require(cell["run"])
-        assert dict(training.spec.perturbation or ()) == {"n": cell["n"], "p": cell["p"], "overflow": "modulo"}
+        assert training.spec.perturbation == Perturbation(n=cell["n"], p=cell["p"])
         (measured,) = training.measurements
         assert (measured.spec.measure, measured.spec.scope, measured.spec.draws) == ("error", "train", "two")
         assert measured.values["test_error_percent"] == cell["test_error_percent"]
@@ -90,6 +91,16 @@ def test_settings_seed_sizes_and_scope_are_those_that_were_set(thetarbm: Command
     assert other["cells"][0]["run"] == sheet["cells"][0]["run"]
     assert other["unperturbed_error_percent"] == sheet["unperturbed_error_percent"]
     assert thetarbm(*small, *options, "--json").json == sheet
+
+
+def test_settings_of_the_errors_are_those_of_the_perturbed_cells_alone(thetarbm: Command, tmp_path: Path) -> None:
+    small = ("perturb", "--profile", "tiny", "--n", "4", "--p", "0.4", "--set", "epochs=1")
+    redrawn = ("--set", "perturbation.redrawn=epoch")
+    thetarbm(*small, *redrawn).assert_refused("add perturbation.statistics=before")
+    sheet = thetarbm(*small, *redrawn, "--set", "perturbation.statistics=before", "--json").json
+    spec = Store(tmp_path / "results").require(sheet["cells"][0]["run"]).spec
+    assert spec.perturbation == Perturbation(n=4, p=0.4, statistics="before", redrawn="epoch")
+    assert sheet["unperturbed_error_percent"] == thetarbm(*small, "--json").json["unperturbed_error_percent"]
 
 
 def test_another_suite_has_a_table_of_its_own(thetarbm: Command, tmp_path: Path) -> None:

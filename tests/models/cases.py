@@ -23,6 +23,7 @@ NOISY: dict[str, Any] = {"gibbs_steps": 2, "visible_sampling": "sample"}
 LEARNED: dict[str, Any] = {"variance": "learned"}
 BERNOULLI: dict[str, Any] = {"visible": "bernoulli"}
 FULL: dict[str, Any] = {"tensor": "full"}
+ONE_BIAS: dict[str, Any] = {"visible_biases": "one"}
 
 CASES: dict[str, tuple[type[RBM], dict[str, Any]]] = {
     "rbm, bernoulli, noisy": (RBM, {**COMMON, **BERNOULLI, **NOISY}),
@@ -30,6 +31,7 @@ CASES: dict[str, tuple[type[RBM], dict[str, Any]]] = {
     "rbm, whitened": (RBM, {**COMMON, "whiten": True, "drop_last": True, "sparsity": None}),
     "augmented": (AugmentedRBM, TURNING),
     "orbm": (OrientedRBM, TURNING),
+    "orbm, radians": (OrientedRBM, {**TURNING, "turn": "radians"}),
     "tirbm, bernoulli, noisy": (TransformInvariantRBM, {**TURNING, **BERNOULLI, **NOISY}),
     "tirbm, learned variance": (TransformInvariantRBM, {**TURNING, **LEARNED, "weight_decay": 1e-3}),
     "tirbm, of its authors": (TransformInvariantRBM, {**AUTHORS_SETTINGS, **TURNING, **NOISY}),
@@ -38,6 +40,10 @@ CASES: dict[str, tuple[type[RBM], dict[str, Any]]] = {
     "theta, full, learned variance": (ThetaRBM, {**TURNING, **FULL, **LEARNED, **NOISY}),
     "theta, full, exact group": (ThetaRBM, {**TURNING, **FULL, **LEARNED, "rotation": "permutation"}),
     "theta, full, one slice": (ThetaRBM, {**TURNING, **FULL, "rotations": 1}),
+    "theta, tied, one bias": (ThetaRBM, {**TURNING, **ONE_BIAS, "rotations": 5}),
+    "theta, tied, one bias, learned variance": (ThetaRBM, {**TURNING, **ONE_BIAS, **LEARNED, **NOISY}),
+    "theta, tied, one bias, bernoulli": (ThetaRBM, {**TURNING, **ONE_BIAS, **BERNOULLI, **NOISY}),
+    "theta, full, one bias, learned variance": (ThetaRBM, {**TURNING, **ONE_BIAS, **FULL, **LEARNED}),
 }
 
 

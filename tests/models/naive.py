@@ -27,11 +27,14 @@ class NaiveTrainer:
     settings : dict
         The estimator's parameters.
     turns : list of (V, V) arrays T_s
+    in_frame : bool
+        Whether images come rotated back, as T_s'x.
     """
 
     form: str
     settings: dict[str, Any]
     turns: list[Doubles]
+    in_frame: bool = False
 
     # -- the network: probabilities, means --------------------------------------------------------------------
 
@@ -46,6 +49,15 @@ class NaiveTrainer:
     def row(self, parameters: Parameters, name: str, s: int) -> Doubles:
         value = parameters[name]
         return value[s] if len(value) > 1 else value[0]
+
+    def bias(self, parameters: Parameters, s: int) -> Doubles:
+        """c of an image of orientation s, as the images come; one for all lies in the images' own frame."""
+        row = self.row(parameters, "visible_bias", s)
+        return self.turns[s].T @ row if self.in_frame and self.has_one_bias else row
+
+    @property
+    def has_one_bias(self) -> bool:
+        return self.settings.get("visible_biases") == "one"
 
     def hidden_probabilities(self, parameters: Parameters, x: Doubles, s: int) -> Doubles:
         """(K, H), K = 1 or the number of turns."""
@@ -83,7 +95,7 @@ class NaiveTrainer:
         field = self.field(parameters, hidden, s)
         if "sigma" in parameters:
             field = field * parameters["sigma"][0]
-        total = self.row(parameters, "visible_bias", s) + field
+        total = self.bias(parameters, s) + field
         return 1 / (1 + np.exp(-total)) if self.settings["visible"] == "bernoulli" else total
 
     # -- learning -----------------------------------------------------------------------------------------------
@@ -196,15 +208,17 @@ class NaiveTrainer:
                 seen = self.seen(parameters, x, s)
                 self.add_outer(total["weights"], sign / count * hidden, seen, s)
                 total["hidden_bias"] += (sign / count * hidden).reshape(total["hidden_bias"].shape)
-            bias_row = s if len(total["visible_bias"]) > 1 else 0
-            total["visible_bias"][bias_row] += self.seen(parameters, data[i] - model[i], s) / count
+            difference = self.seen(parameters, data[i] - model[i], s)
+            if self.in_frame and self.has_one_bias:
+                difference = self.turns[s] @ difference
+            total["visible_bias"][s if len(total["visible_bias"]) > 1 else 0] += difference / count
             if "log_variance" in parameters:
                 precision = np.exp(-self.row(parameters, "log_variance", s))
-                centre = self.row(parameters, "visible_bias", s)
+                centre = self.bias(parameters, s)
                 for x, hidden, sign in ((data[i], positive[i], 1), (model[i], negative[i], -1)):
                     field = self.field(parameters, hidden, s)
                     value = precision * ((x - centre) ** 2 / 2 - x * field)
-                    total["log_variance"][bias_row] += sign * value / count
+                    total["log_variance"][s if len(total["log_variance"]) > 1 else 0] += sign * value / count
         if not slope:
             total["hidden_bias"] = total["hidden_bias"] + pull
         if self.form == "full":

@@ -13,7 +13,7 @@ from thetarbm_cli.models.contrastive_divergence import OrientationGroups
 
 BINARY = all_states(2, PIXELS).astype(np.float32)
 REAL = np.random.default_rng(1).normal(0, 2, (40, PIXELS)).astype(np.float32)
-MODELS = ["rbm", "tirbm", "theta-full", "theta-tied"]
+MODELS = ["rbm", "tirbm", "theta-full", "theta-tied", "theta-full-one-bias", "theta-tied-one-bias"]
 
 
 # Exact turns by 90°, and interpolated ones by 72°.
@@ -50,7 +50,7 @@ def test_the_mean_of_bernoulli_images_given_hidden_states_is_a_sum_over_all_imag
         hidden = network.backend.asarray(hidden_states(exact))
         groups = OrientationGroups.of(network.backend, np.full(len(exact.states), s), network.orientations)
         means = network.backend.to_host(network.reconstruction(hidden, groups))
-        if name == "theta-tied":
+        if name.startswith("theta-tied"):
             # From the frame of M to that of the image.
             means = np.rot90(means.reshape(-1, 3, 3), s, axes=(1, 2)).reshape(means.shape)
         np.testing.assert_allclose(means, exact.visible_means(), rtol=0, atol=1e-6)

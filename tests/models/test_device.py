@@ -109,7 +109,14 @@ def test_features_are_copied_in_and_out_once_a_chunk(
     assert found[1] == [5 * calls for calls in found[0]]
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
+# One visible bias of the tied θ-RBM is rotated forth and back in each batch.
+ONE_BIAS = [
+    Subject("θ-RBM, tied, one bias", ThetaRBM, 26, {"tensor": "tied", "visible_biases": "one"}),
+    Subject("θ-RBM, full, one bias", ThetaRBM, 60, {"tensor": "full", "visible_biases": "one"}),
+]
+
+
+@pytest.mark.parametrize("subject", [*SUBJECTS, *ONE_BIAS], ids=lambda subject: subject.name)
 def test_launches_of_a_batch_are_few(emulated: Any, subject: Subject) -> None:
     """At the size of the paper."""
     counted = count_model(emulated, subject)

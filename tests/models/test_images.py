@@ -95,6 +95,41 @@ def test_wrong_orientations() -> None:
                 method(images, orientations=orientations)
 
 
+def test_what_images_are_standardised_by() -> None:
+    images = pictures(80)
+    index, others = np.random.default_rng(2).integers(0, 9, (2, 80))
+    one = small("theta-tied").fit(images, orientations=index, standardise_by=index.tolist())
+    same = small("theta-tied").fit(images, orientations=index)
+    assert np.array_equal(one.weights_, same.weights_)
+    by_others = small("theta-tied").fit(images, orientations=index, standardise_by=others)
+    assert not np.array_equal(one.weights_, by_others.weights_)
+    seen = by_others.transform(images, orientations=index, standardise_by=others)
+    assert not np.allclose(seen, by_others.transform(images, orientations=index))
+    # Where there is one group of images, it says nothing.
+    for name in ("rbm", "tirbm", "orbm"):
+        plain, told = (small(name).fit(images, orientations=index, **more) for more in ({}, {"standardise_by": others}))
+        assert np.array_equal(plain.weights_, told.weights_)
+        given: dict[str, Any] = {"orientations": index}
+        expected = plain.transform(images, **given)
+        assert np.array_equal(plain.transform(images, **given, standardise_by=others), expected)
+    # Orientations that change have the statistics of the estimated ones, unless others are given.
+    estimated = one.orientation_estimator()(images)  # type: ignore[attr-defined]
+    found, told = (
+        small("theta-tied").fit(images, orientations=lambda _: index, **more)
+        for more in ({}, {"standardise_by": estimated})
+    )
+    assert np.array_equal(found.weights_, told.weights_)
+    for wrong, message in ((np.full(80, 9), r"must be in 0\.\.8"), (np.zeros(79, dtype=int), "must be 80 integers")):
+        for method in (small("theta-tied").fit, one.transform):
+            with pytest.raises(InputError, match=message):
+                method(images, orientations=index, standardise_by=wrong)
+        with pytest.raises(InputError, match=message):
+            small("theta-tied").fit(images, orientations=lambda _, wrong=wrong: wrong)
+    for method in (small("theta-tied").fit, one.transform):
+        with pytest.raises(InputError, match="give orientations, too"):
+            method(images, standardise_by=others)
+
+
 @pytest.mark.parametrize(
     ("model_class", "wrong", "message"),
     [
@@ -103,6 +138,8 @@ def test_wrong_orientations() -> None:
         (ThetaRBM, {"variance": "tracked"}, "variance must be one of fixed, learned, not 'tracked'"),
         (RBM, {"visible": "bernoulli", "variance": "learned"}, "no variance to learn"),
         (TransformInvariantRBM, {"sparsity_slope": "each", "sparsity_form": "bias"}, "'each' needs sparsity_form="),
+        (OrientedRBM, {"turn": "radians", "rotation": "permutation"}, "for which there are no exact permutations"),
+        (OrientedRBM, {"turn": "index", "rotation": "permutation"}, "turn='index' rotates by other angles"),
         (TransformInvariantRBM, {"angles": "wedge", "rotation": "permutation"}, "a wedge of angles has no exact perm"),
         (TransformInvariantRBM, {"angles": "wedge", "rotations": 25}, "25 rotations in steps of 15° are more than"),
         (ThetaRBM, {"whiten": True, "visible": "bernoulli"}, "whitened images are no probabilities: use visible="),

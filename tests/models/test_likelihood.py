@@ -8,7 +8,7 @@ from thetarbm_cli.models.contrastive_divergence import TrainingState
 
 RATE = 1e-3
 COPIES = 5000
-MODELS = ["rbm", "tirbm", "theta-full", "theta-tied"]
+MODELS = ["rbm", "tirbm", "theta-full", "theta-tied", "theta-full-one-bias", "theta-tied-one-bias"]
 
 
 def exact_gradient(case: Tiny, images: np.ndarray, orientations: np.ndarray) -> Parameters:
@@ -61,7 +61,7 @@ def data(case: Tiny, visible: str) -> tuple[np.ndarray, np.ndarray]:
 
 def turned_into_every_slice(name: str, gradient: Parameters) -> Parameters:
     """The paper's update of full slices: the gradient of one W_s = M T_s' turned into all (Eq. 5)."""
-    if name != "theta-full":
+    if not name.startswith("theta-full"):
         return gradient
     slices = gradient["weights"].reshape(4, -1, 3, 3)
     total = sum(np.rot90(slices[s], -s, axes=(1, 2)) for s in range(4))

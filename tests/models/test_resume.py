@@ -58,6 +58,24 @@ def test_a_resumed_fit_is_the_uninterrupted_one_to_the_last_bit(
             assert np.array_equal(value, written.parameters[key])
 
 
+@pytest.mark.parametrize("name", ["theta-tied", "theta-full", "orbm"])
+def test_orientations_that_are_redrawn_resume_too(name: str, images: np.ndarray) -> None:
+    estimated = np.arange(len(images)) % 9
+
+    def of_epoch(epoch: int) -> np.ndarray:
+        return (estimated + np.random.default_rng(epoch).integers(0, 2, len(images))) % 9
+
+    given: dict[str, Any] = {"orientations": of_epoch, "standardise_by": estimated}
+    settings: dict[str, Any] = {"epochs": 4, "batch_size": 32}
+    states: list[TrainingState] = []
+    whole = small(name, **settings)
+    whole.fit(images, **given, monitor=lambda state: states.append(state.to_host(select_backend())))
+    for state in states:
+        assert_same(small(name, **settings).fit(images, **given, resume=state), whole)
+    once = small(name, **settings).fit(images, orientations=of_epoch(0), standardise_by=estimated)
+    assert not np.array_equal(once.weights_, whole.weights_)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_partial_fit_for_every_epoch_is_fit(name: str, images: np.ndarray) -> None:
     stepwise = small(name, epochs=4, **ALL)

@@ -24,6 +24,8 @@ MODELS: dict[str, tuple[type[RBM], str, dict[str, Any]]] = {
     "theta-full": (ThetaRBM, "full", {"tensor": "full"}),
     "theta-independent": (ThetaRBM, "full", {"tensor": "full", "initial": "independent"}),
     "theta-permutation": (ThetaRBM, "full", {"tensor": "full", "rotation": "permutation"}),
+    "theta-tied-one-bias": (ThetaRBM, "tied", {"tensor": "tied", "visible_biases": "one"}),
+    "theta-full-one-bias": (ThetaRBM, "full", {"tensor": "full", "visible_biases": "one"}),
 }
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"momentum": 0.0, "sparsity": None, "drop_last": True},
@@ -46,6 +48,7 @@ TRACKED: dict[str, dict[str, Any]] = {
     ("name", "settings"),
     [
         *((name, settings) for name in ("rbm", "tirbm", "theta-tied", "theta-full") for settings in SETTINGS),
+        *((f"theta-{tensor}-one-bias", settings) for tensor in ("tied", "full") for settings in SETTINGS),
         *((name, "learned variance") for name in ("theta-independent", "theta-permutation")),
         *(("tirbm", settings) for settings in TRACKED),
     ],
@@ -77,12 +80,12 @@ def test_training_is_the_naive_loop(name: str, settings: str) -> None:
     assert settings not in TRACKED or 0 < parameters["sigma"][0] < images.std()
     increments = {key: np.zeros_like(value) for key, value in parameters.items()}
     inputs = images.astype(np.float64)
-    if name == "theta-tied":
+    if form == "tied":
         assert index is not None
         inputs = np.stack([operators[s].T @ x for s, x in zip(index, inputs, strict=True)])
         if model.visible == "bernoulli":
             form = "shared"
-    naive = NaiveTrainer(form, model.get_params(), operators)
+    naive = NaiveTrainer(form, model.get_params(), operators, in_frame=name.startswith("theta-tied"))
     for epoch, state in enumerate(states):
         naive.epoch(parameters, increments, inputs, index, epoch)
         for key, value in state.items():
@@ -132,14 +135,96 @@ def test_the_tied_network_is_that_of_its_slices_seen_in_the_frame_of_one_matrix(
         np.testing.assert_allclose(model.visible_bias_[s], turned[s].T @ visible_bias[s], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("turn", "sign"), [("back", -1), ("forth", 1)])
-def test_the_oriented_network_is_an_rbm_on_images_rotated_back_or_the_wrong_way(turn: str, sign: int) -> None:
+@pytest.mark.parametrize("own", [{}, {"visible_biases": "one"}, {"tensor": "full"}], ids=str)
+def test_orientations_that_are_redrawn_are_those_of_the_epoch(own: dict[str, Any]) -> None:
+    """The naive loop again, on images that each epoch sees in other orientations, and that keep their statistics."""
+    random = np.random.default_rng(8)
+    images = random.random((COUNT, SIZE * SIZE), dtype=np.float32)
+    estimated, *drawn = random.integers(0, ROTATIONS, (4, COUNT))
+    # Groups of one image have no statistics of their own.
+    estimated[: 2 * ROTATIONS] = np.arange(2 * ROTATIONS) % ROTATIONS
+    settings: dict[str, Any] = {"hidden": 6, "rotations": ROTATIONS, "batch_size": 10, "initial_scale": 0.3, **own}
+    asked: list[int] = []
+
+    def of_epoch(epoch: int) -> np.ndarray:
+        asked.append(epoch)
+        found: np.ndarray = drawn[epoch]
+        return found
+
+    model = ThetaRBM(epochs=3, **settings)
+    model.fit(images, orientations=of_epoch, standardise_by=estimated)
+    assert asked == [0, 1, 2]
+    start = ThetaRBM(epochs=0, **settings).fit(images, orientations=drawn[0]).state_.parameters
+    parameters = {key: value.astype(np.float64) for key, value in start.items()}
+    increments = {key: np.zeros_like(value) for key, value in parameters.items()}
+    standardised = images.astype(np.float64)
+    for s in range(ROTATIONS):
+        group = standardised[estimated == s]
+        standardised[estimated == s] = (group - group.mean(axis=0)) / group.std(axis=0)
+    operators, is_tied = turns(SIZE, ROTATIONS), model.tensor == "tied"
+    naive = NaiveTrainer(model.tensor, model.get_params(), operators, in_frame=is_tied)
+    for epoch, index in enumerate(drawn):
+        inputs = standardised
+        if is_tied:
+            inputs = np.stack([operators[s].T @ x for s, x in zip(index, standardised, strict=True)])
+        naive.epoch(parameters, increments, inputs, index, epoch)
+    for key, value in model.state_.parameters.items():
+        np.testing.assert_allclose(value, parameters[key], rtol=1e-4, atol=1e-5, err_msg=key)
+    # The features of images that are standardised by others than they are seen with.
+    given: dict[str, Any] = {"orientations": drawn[2], "standardise_by": estimated}
+    features = [
+        naive.hidden_probabilities(parameters, operators[s].T @ x if is_tied else x, s)[0]
+        for s, x in zip(drawn[2], standardised, strict=True)
+    ]
+    np.testing.assert_allclose(model.transform(images, **given), features, rtol=0, atol=1e-4)
+
+
+def test_an_oriented_network_aligns_images_anew_in_each_epoch() -> None:
+    images = np.random.default_rng(9).random((30, SIZE * SIZE), dtype=np.float32)
+    estimated, *drawn = np.random.default_rng(10).integers(0, ROTATIONS, (4, 30))
+    settings: dict[str, Any] = {"hidden": 5, "batch_size": 7}
+    oriented = OrientedRBM(rotations=ROTATIONS, epochs=3, **settings)
+    oriented.fit(images, orientations=lambda epoch: drawn[epoch], standardise_by=estimated)
+    # Its statistics are those of the images that are aligned by the others.
+    aligned = [oriented.aligned(images, index) for index in (estimated, *drawn)]
+    mean, scale = aligned[0].mean(axis=0), aligned[0].std(axis=0)
+    plain = RBM(standardise=False, **settings)
+    for each in aligned[1:]:
+        plain.partial_fit((each - mean) / np.where(scale > 1e-6, scale, 1))
+    np.testing.assert_allclose(oriented.weights_, plain.weights_, rtol=0, atol=1e-5)
+
+
+def test_with_exact_rotations_one_bias_of_a_tied_network_is_that_of_its_slices() -> None:
+    """Lemma 1 with the paper's c, which has no orientation: it is seen in two frames, and is the same."""
+    random = np.random.default_rng(8)
+    images = random.random((COUNT, SIZE * SIZE), dtype=np.float32)
+    index = random.integers(0, ROTATIONS, COUNT)
+    common: dict[str, Any] = {"hidden": 6, "rotations": ROTATIONS, "rotation": "permutation", "visible_biases": "one"}
+    tied, full = (ThetaRBM(tensor=tensor, batch_size=10, **common) for tensor in ("tied", "full"))
+    for model in (tied, full):
+        model.fit(images, orientations=index)
+        assert model.visible_bias_.shape == (1, SIZE * SIZE)
+    np.testing.assert_allclose(tied.visible_bias_, full.visible_bias_, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(tied.tensor_, full.tensor_, rtol=0, atol=1e-5)
+    for method in ("free_energy", "reconstruct"):
+        ours, theirs = (getattr(model, method)(images, orientations=index) for model in (tied, full))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("turn", "degrees"),
+    [("back", -72.0), ("forth", 72.0), ("radians", -72 * 180 / np.pi), ("index", -1.0)],
+)
+def test_the_oriented_network_is_an_rbm_on_images_rotated_back_or_by_mistake(turn: str, degrees: float) -> None:
     images = np.random.default_rng(9).random((30, SIZE * SIZE), dtype=np.float32)
     index = np.random.default_rng(10).integers(0, ROTATIONS, 30)
     common: dict[str, Any] = {"hidden": 5, "epochs": 3, "batch_size": 7}
     oriented = OrientedRBM(rotations=ROTATIONS, turn=turn, **common).fit(images, orientations=index)
-    operators = turns(SIZE, ROTATIONS)
-    aligned = np.stack([operators[sign * s % ROTATIONS] @ x for s, x in zip(index, images, strict=True)])
+    pictures = images.reshape(-1, SIZE, SIZE)
+    aligned = np.stack(
+        [rotate(x, degrees * s, order=1, clip=False).ravel() for s, x in zip(index, pictures, strict=True)]
+    )
+    np.testing.assert_allclose(aligned_by(oriented, images, index), aligned, rtol=0, atol=1e-5)
     plain = RBM(**common).fit(aligned)
     np.testing.assert_allclose(oriented.weights_, plain.weights_, rtol=0, atol=1e-5)
     np.testing.assert_allclose(
@@ -148,6 +233,14 @@ def test_the_oriented_network_is_an_rbm_on_images_rotated_back_or_the_wrong_way(
     # Not aligned at evaluation: the features of the images as they are.
     oriented.set_params(align=False)
     np.testing.assert_allclose(oriented.transform(images), plain.transform(images), rtol=0, atol=1e-5)
+
+
+def aligned_by(model: OrientedRBM, images: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """What a model makes of images, where its network is."""
+    backend = select_backend()
+    found = backend.to_host(model.aligned(backend.asarray(images), backend.asarray(index)))
+    np.testing.assert_allclose(model.aligned(images, index), found, rtol=0, atol=1e-6)
+    return found
 
 
 def test_the_augmented_network_is_an_rbm_on_rotated_copies() -> None:

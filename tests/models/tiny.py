@@ -34,15 +34,20 @@ def single(parameters: Parameters) -> Parameters:
 
 
 def tiny(name: str, visible: str = "bernoulli", rotations: int = 4) -> Tiny:
-    """One of rbm, tirbm, theta-full, theta-tied. With S = 4 all turns are exact, with others bilinear."""
+    """One of rbm, tirbm, theta-full, theta-tied; of these two also …-one-bias.
+
+    With S = 4 all turns are exact, with others bilinear.
+    """
     random = np.random.default_rng(7)
     operators = turns(SIZE, rotations)
     groups = rotations if name.startswith("theta") else 1
+    biases = "one" if name.endswith("-one-bias") else "orientation"
+    name = name.removesuffix("-one-bias")
     common: dict[str, Any] = {"hidden": HIDDEN, "visible": visible, "standardise": False}
     parameters = {
         "weights": random.normal(0, 0.6, (HIDDEN, PIXELS)),
         "hidden_bias": random.normal(0, 0.5, HIDDEN),
-        "visible_bias": random.normal(0, 0.5, (groups, PIXELS)),
+        "visible_bias": random.normal(0, 0.5, (1 if biases == "one" else groups, PIXELS)),
     }
     if visible == "gaussian":
         common["variance"] = "learned"
@@ -58,9 +63,12 @@ def tiny(name: str, visible: str = "bernoulli", rotations: int = 4) -> Tiny:
     def row(given: Parameters, key: str, s: int) -> Doubles | None:
         if key not in given:
             return None
-        value = np.asarray(given[key])[s if groups > 1 else 0]
-        # The tied network lives in the frame of M, of which an image's frame is a turn.
-        return operators[s] @ value if name == "theta-tied" else value
+        values = np.asarray(given[key])
+        value = values[s if len(values) > 1 else 0]
+        if name != "theta-tied":
+            return value
+        # The tied network lives in the frame of M, of which an image's frame is a turn; one c for all is turned there.
+        return operators[s] @ (operators[s].T @ value if len(values) < groups else value)
 
     def exact(given: Parameters, s: int) -> TinyNetwork:
         weights, bias = np.asarray(given["weights"]), np.atleast_2d(given["hidden_bias"])
@@ -82,6 +90,6 @@ def tiny(name: str, visible: str = "bernoulli", rotations: int = 4) -> Tiny:
         if name == "tirbm":
             return TransformInvariantRBM(rotations=rotations, **{**common, **settings})
         tensor = name.removeprefix("theta-")
-        return ThetaRBM(rotations=rotations, tensor=tensor, **{**common, **settings})
+        return ThetaRBM(rotations=rotations, tensor=tensor, visible_biases=biases, **{**common, **settings})
 
     return Tiny(build, parameters, exact, groups)

@@ -659,7 +659,9 @@ def perturb(
     if usual is None:
         raise InputError("the suite has no Table 3 with a cell whose orientations are as they are estimated")
     published = {(cell.at["n"], cell.at["p"]): cell.published for cell in table}
+    of_errors = {name: value for name, value in assigned.items() if name.startswith("perturbation.")}
     given = {**usual.given, "data.source": source, **assigned}
+    given = {name: value for name, value in given.items() if name not in of_errors}
     unperturbed = replace(usual, name="unperturbed", measures=("error",), offsets=(), given=given)
 
     def cell_of(n: int, p: float) -> Cell:
@@ -670,7 +672,7 @@ def perturb(
             at={"n": n, "p": p},
             tables=("3",),
             published=published.get((n, p), {}),
-            given={**given, **wrong},
+            given={**given, **of_errors, **wrong},
         )
 
     perturbed = [cell_of(n, p) for n in n_values for p in p_values]

@@ -50,23 +50,25 @@ def rotation_matrix(size: int, degrees: float, kind: str = "bilinear") -> scipy.
 
 @lru_cache(maxsize=64)
 def rotation_operators(
-    size: int, rotations: int, kind: str = "bilinear", offset: float = 0.0
+    size: int, rotations: int, kind: str = "bilinear", offset: float = 0.0, step: float | None = None
 ) -> tuple[scipy.sparse.csr_matrix, ...]:
     """Build T_{φ_s + offset}, φ_s = 360°·s/S, for s = 0 … S−1: (V, V) each, made once (do not change them).
 
-    The kind ``permutation`` gives the powers of one exact cyclic permutation P: T_a T_b = T_{a+b}, T_s'T_s = I; it has
-    no angles between, and so no `offset`. For the others see `rotation_matrix`.
+    With a `step` in degrees, φ_s is s times that instead. The kind ``permutation`` gives the powers of one exact cyclic
+    permutation P: T_a T_b = T_{a+b}, T_s'T_s = I; it has no angles between, and so neither `offset` nor `step`. For the
+    others see `rotation_matrix`.
     """
     if kind != "permutation":
-        angles = (360.0 * index / rotations + offset for index in range(rotations))
+        turns = (360.0 * index / rotations if step is None else step * index for index in range(rotations))
+        angles = (turn + offset for turn in turns)
         return tuple(rotation_matrix(size, angle, kind) for angle in angles)
-    step = cyclic_permutation(size, rotations)
+    following = cyclic_permutation(size, rotations)
     source = np.arange(size * size)
     target = source
     operators = []
     for _ in range(rotations):
         operators.append(_matrix(size, target, source, np.ones(size * size)))
-        target = step[target]
+        target = following[target]
     return tuple(operators)
 
 
@@ -82,7 +84,7 @@ def round_trip_operators(
 
 @dataclass(frozen=True)
 class Rotations:
-    """The rotations of one support set (see `rotation_operators`), on the device of the backend.
+    """The rotations of one support set, or in other steps (see `rotation_operators`), on the device of the backend.
 
     Examples
     --------
@@ -97,6 +99,7 @@ class Rotations:
     kind: str = "bilinear"
     offset: float = 0.0
     backend: Backend = field(default_factory=Backend, compare=False, repr=False)
+    step: float | None = None
 
     @cached_property
     def forth(self) -> SparseStack:
@@ -136,7 +139,7 @@ class Rotations:
         return self.forth.copies(images)
 
     def _on_host(self) -> tuple[scipy.sparse.csr_matrix, ...]:
-        return rotation_operators(self.size, self.rotations, self.kind, self.offset)
+        return rotation_operators(self.size, self.rotations, self.kind, self.offset, self.step)
 
 
 def _source_places(size: int, degrees: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

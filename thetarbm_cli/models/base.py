@@ -96,11 +96,20 @@ class Model(ModelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     """
 
     @abstractmethod
-    def fit(self, X: Any, y: Any = None, *, orientations: Any = None, monitor: Any = None, resume: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        orientations: Any = None,
+        standardise_by: Any = None,
+        monitor: Any = None,
+        resume: Any = None,
+    ) -> Self:
         """Learn from images (N, V); see `RBM.fit`."""
 
     @abstractmethod
-    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, orientations: Any = None, standardise_by: Any = None) -> NDArray[np.float32]:
         """Features of images, one row for each."""
 
     @abstractmethod
@@ -151,6 +160,11 @@ class Model(ModelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             raise InputError(f"orientations must be {count} integers, one per image")
         return index.astype(np.int64)
 
+    def _check_standardise_by(self, standardise_by: Any, orientations: Any, count: int) -> Orientations | None:
+        if standardise_by is not None and orientations is None:
+            raise InputError("standardise_by says what differs from given orientations: give orientations, too")
+        return self._check_orientations(standardise_by, count)
+
 
 @estimator
 class RotatingModel(RotatingParameters, Model):
@@ -172,10 +186,10 @@ class RotatingModel(RotatingParameters, Model):
         """Side of the images."""
         return math.isqrt(self.n_features_in_)
 
-    def _rotations(self, images: Array = None) -> Rotations:
-        """The support set's operators where images are: on the host, or on a device."""
+    def _rotations(self, images: Array = None, step: float | None = None) -> Rotations:
+        """The support set's operators, or those in other steps, where images are: on the host, or on a device."""
         where = "numpy" if images is None or isinstance(images, np.ndarray) else "cupy"
-        return _rotations_on(where, self.size_, self.rotations, self.rotation)
+        return _rotations_on(where, self.size_, self.rotations, self.rotation, step)
 
 
 @estimator
@@ -221,5 +235,5 @@ class OrientedModel(OrientedParameters, RotatingModel):
 
 
 @functools.lru_cache(maxsize=8)
-def _rotations_on(backend: str, size: int, rotations: int, kind: str) -> Rotations:
-    return Rotations(size, rotations, kind, backend=select_backend(backend))
+def _rotations_on(backend: str, size: int, rotations: int, kind: str, step: float | None) -> Rotations:
+    return Rotations(size, rotations, kind, step=step, backend=select_backend(backend))

@@ -150,6 +150,8 @@ class TrainingState:
 
 
 Monitor = Callable[[TrainingState], None]
+# Inputs and orientations that an epoch, counted from 0, learns from.
+ImagesOfEpoch = Callable[[int], tuple[Array, NDArray[np.int64]]]
 
 
 @dataclass(frozen=True)
@@ -173,22 +175,34 @@ class CDBatch:
 
 
 class Trainer:
-    """Contrastive divergence of one model on one training set: standardised images (N, V) on the device.
+    """Contrastive divergence of one model on one training set: standardised images (N, V).
 
-    Their orientations (N,), on the host, are for models that have a slice or a bias per orientation.
+    Their orientations (N,), on the host, are for models that have a slice or a bias per orientation. Where they change
+    from epoch to epoch, `images_of` gives the images and orientations of each.
     """
 
     def __init__(
-        self, model: EnergyModel, inputs: Array, orientations: NDArray[np.int64] | None, config: CDParameters, seed: int
+        self,
+        model: EnergyModel,
+        inputs: Array,
+        orientations: NDArray[np.int64],
+        config: CDParameters,
+        seed: int,
+        images_of: ImagesOfEpoch | None = None,
     ) -> None:
         self.model = model
-        self.inputs = inputs
-        self.orientations = orientations
         self.config = config
         self.seed = seed
-        self._batch_size = min(config.batch_size, len(inputs))
+        self._images_of = images_of
+        self._learn_from(inputs, orientations)
+
+    def _learn_from(self, inputs: Array, orientations: NDArray[np.int64]) -> None:
+        """Bring images to the device, and make the buffers for their batches."""
+        self.inputs = self.model.backend.asarray(inputs)
+        self.orientations = orientations if self.model.orientations > 1 else None
+        self._batch_size = min(self.config.batch_size, len(inputs))
         # Images that an epoch learns from.
-        self._count = len(inputs) - (len(inputs) % self._batch_size if config.drop_last else 0)
+        self._count = len(inputs) - (len(inputs) % self._batch_size if self.config.drop_last else 0)
         self._allocate()
 
     def _allocate(self) -> None:
@@ -234,6 +248,8 @@ class Trainer:
                     monitor(state)
 
     def _epoch(self, state: TrainingState) -> EpochRecord:
+        if self._images_of is not None:
+            self._learn_from(*self._images_of(state.epoch))
         backend, count = self.model.backend, self._count
         order = batch_order(self.seed, state.epoch, len(self.inputs))[:count]
         starts = range(0, count, self._batch_size)
@@ -360,7 +376,7 @@ def apply_update(model: EnergyModel, config: CDParameters, state: TrainingState,
     gradients = {"visible_bias": model.units.scaled(batch.difference, groups), "log_variance": variance_gradient}
     for name, gradient in gradients.items():
         if gradient is not None:
-            _update_by_group(backend, parameters[name], increments[name], gradient, groups, rate, momentum)
+            _update_by_group(model, parameters[name], increments[name], gradient, groups, rate, momentum)
 
 
 def _pull_towards_sparsity(model: EnergyModel, config: CDParameters, batch: CDBatch) -> Array | None:
@@ -403,7 +419,7 @@ def _variance_gradient(model: EnergyModel, batch: CDBatch) -> Array | None:
 
 
 def _update_by_group(
-    backend: Backend,
+    model: EnergyModel,
     parameter: Array,
     increment: Array,
     per_image: Array,
@@ -412,9 +428,9 @@ def _update_by_group(
     momentum: float,
 ) -> None:
     """Update a (G, V) parameter with momentum and batch average, each image (n, V) in its orientation's row."""
-    scale = rate / len(per_image)
+    backend, scale = model.backend, rate / len(per_image)
     if len(increment) == 1:
-        backend.momentum(parameter[0], increment[0], per_image.sum(axis=0), scale, momentum)
+        backend.momentum(parameter[0], increment[0], model.units.summed(per_image, groups), scale, momentum)
     else:
         backend.accumulate(groups.memberships, per_image, increment, scale=scale, keep=momentum)
         backend.update(parameter, increment)

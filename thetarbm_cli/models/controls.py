@@ -18,14 +18,23 @@ from thetarbm_cli.parameters import AugmentedParameters
 class Pixels(Model):
     """Features that are the pixels of the image."""
 
-    def fit(self, X: Any, y: Any = None, *, orientations: Any = None, monitor: Any = None, resume: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        orientations: Any = None,
+        standardise_by: Any = None,
+        monitor: Any = None,
+        resume: Any = None,
+    ) -> Self:
         """Note the width of the images."""
         self.check_settings()
         self._check_images(X, reset=True)
         self.history_: list[Any] = []
         return self
 
-    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, orientations: Any = None, standardise_by: Any = None) -> NDArray[np.float32]:
         """The images themselves, (n, V)."""
         check_is_fitted(self, "n_features_in_")
         return self._check_images(X, reset=False)
@@ -56,7 +65,7 @@ class Pixels(Model):
 class AlignedPixels(OrientedModel, Pixels):
     """Features that are the pixels of the image, rotated back by its dominant orientation."""
 
-    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, orientations: Any = None, standardise_by: Any = None) -> NDArray[np.float32]:
         """The aligned images, (n, V)."""
         images = super().transform(X)
         return self.aligned(images, self._check_orientations(orientations, len(images)))

@@ -117,7 +117,7 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
     (20, 16)
     """
 
-    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
+    def transform(self, X: Any, *, orientations: Any = None, standardise_by: Any = None) -> NDArray[np.float32]:
         """Features of images, (n, pooling² · H) in [0, 1], by cells: mean p(h = 1 | field) over each, to a power."""
         check_is_fitted(self, "weights_")
         images = self._check_images(X, reset=False)
@@ -195,13 +195,13 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
             )
         return images
 
-    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
+    def _fit_inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         return self._fit_standardiser(self._drawn_fields(self.aligned(images, orientations)))
 
-    def _inputs_to_learn(self, images: Images, orientations: Orientations) -> Images:
+    def _inputs_to_learn(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         return self._standardised(self._drawn_fields(self.aligned(images, orientations)))
 
-    def _inputs(self, images: Images, orientations: Orientations) -> Images:
+    def _inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         """All fields of all images, (n · places, field²), one image after the other."""
         places = select_backend(self.backend).asarray(self._grid().places)
         fields = self.aligned(images, orientations)[:, places].reshape(-1, self.field**2)

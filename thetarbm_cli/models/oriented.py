@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,9 @@ class OrientedRBM(OrientedRBMParameters, OrientedModel, RBM):
 
     The paper does not say whether images are aligned when features are taken, so both are measured, with
     `align` and without. Rotated the wrong way (``forth``), by +φ instead of -φ, images have orientations 2φ: another
-    set of rotated images, on which it is a plain RBM again. `reconstruct` gives images as the network sees them.
+    set of rotated images, on which it is a plain RBM again. So have those whose φ in degrees is read as ``radians``,
+    while by the ``index`` s read as degrees images are hardly rotated. `reconstruct` gives images as the network sees
+    them.
 
     Examples
     --------
@@ -30,16 +33,23 @@ class OrientedRBM(OrientedRBMParameters, OrientedModel, RBM):
     """
 
     def aligned(self, images: Images, orientations: Orientations | None = None) -> Images:
-        """Images rotated by -φ_s, so that their dominant orientation is 0°; or, where `turn` says so, by +φ_s."""
+        """Images rotated by -φ_s, so that their dominant orientation is 0°; or by what `turn` mistakes for that."""
         if self.turn == "back":
             return super().aligned(images, orientations)
-        rotated: Images = self._rotations(images).rotate(images, self._orientations(images, orientations))
+        # Degrees from one orientation to the next; None: those of the support set, forth.
+        steps = {"forth": None, "radians": -math.degrees(360 / self.rotations), "index": -1.0}
+        index = self._orientations(images, orientations)
+        rotated: Images = self._rotations(images, steps[self.turn]).rotate(images, index)
         return rotated
 
-    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
+    def _fit_inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         return self._fit_standardiser(self.aligned(images, orientations))
 
-    def _inputs(self, images: Images, orientations: Orientations) -> Images:
+    def _inputs_to_learn(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
+        # `align` is of features alone.
+        return self._standardised(self.aligned(images, orientations))
+
+    def _inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         return self._standardised(self.aligned(images, orientations) if self.align else images)
 
     def _map(self, X: Any, orientations: Any, *function: Any, **options: Any) -> NDArray[np.float32]:

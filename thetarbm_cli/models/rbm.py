@@ -24,6 +24,7 @@ from thetarbm_cli.models.base import Images, Model, Orientations, estimator
 from thetarbm_cli.models.contrastive_divergence import (
     EnergyModel,
     EpochRecord,
+    ImagesOfEpoch,
     Monitor,
     OrientationGroups,
     Trainer,
@@ -69,6 +70,7 @@ class RBM(RBMParameters, Model):
         y: Any = None,
         *,
         orientations: Any = None,
+        standardise_by: Any = None,
         monitor: Monitor | None = None,
         resume: TrainingState | None = None,
     ) -> Self:
@@ -79,14 +81,19 @@ class RBM(RBMParameters, Model):
         X : (N, V) or (N, h, w) array
             Images with values in [0, 1]; (N, V) has them flattened row by row.
         y : ignored
-        orientations : (N,) array of int, optional
-            Orientation index of each image, instead of the estimated one (models that use orientations).
+        orientations : (N,) array of int, or callable, optional
+            Orientation index of each image, instead of the estimated one (models that use orientations). A callable
+            gives those of an epoch, by its number from 0; it must give the same again for the same number.
+        standardise_by : (N,) array of int, optional
+            The orientations that images are standardised by, where they are not the `orientations` that they are seen
+            with (models that standardise images within their orientation). What is fitted before the first epoch
+            cannot follow a callable: it takes these, or else the estimated ones.
         monitor : callable, optional
             Called with the `TrainingState` after each epoch.
         resume : TrainingState, optional
             A state of an earlier, equal fit to go on from.
         """
-        trainer = self.trainer(X, orientations=orientations)
+        trainer = self.trainer(X, orientations=orientations, standardise_by=standardise_by)
         state = trainer.start()
         if resume is not None:
             state.restore(resume, trainer.model.backend)
@@ -99,25 +106,31 @@ class RBM(RBMParameters, Model):
             trainer = self.trainer(X, orientations=orientations)
             state = trainer.start()
         else:
-            images, index = self._to_learn(X, orientations, reset=False)
-            trainer = self._trainer_on(self._inputs_to_learn(images, index), index, self._parameters())
+            images, index, by = self._to_learn(X, orientations, None, reset=False)
+            trainer = self._trainer_on(self._inputs_to_learn(images, index, by), index, self._parameters())
             state = trainer.start()
             if hasattr(self, "state_"):
                 state.restore(self.state_, trainer.model.backend)
         self._finish(trainer, state, state.epoch + 1, None)
         return self
 
-    def trainer(self, X: Any, *, orientations: Any = None) -> Trainer:
+    def trainer(self, X: Any, *, orientations: Any = None, standardise_by: Any = None) -> Trainer:
         """Fit what precedes the network and give a trainer before its first epoch, as `fit` runs it."""
-        images, index = self._to_learn(X, orientations, reset=True)
+        images, index, by = self._to_learn(X, orientations, standardise_by, reset=True)
         self._warn_of_range(images)
         with few_threads():
-            inputs = self._fit_inputs(images, index)
-        return self._trainer_on(inputs, index, self._initial_parameters(inputs))
+            inputs = self._fit_inputs(images, index, by)
 
-    def transform(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
-        """Features of images: p(h = 1 | x, r), (n, H) in [0, 1]."""
-        return self._map(X, orientations, EnergyModel.features)
+        def images_of(epoch: int) -> tuple[Images, Orientations]:
+            seen = self._orientations(images, self._check_orientations(orientations(epoch), len(images)))
+            return self._inputs_to_learn(images, seen, by), seen
+
+        redrawn = images_of if callable(orientations) and self.uses_orientations else None
+        return self._trainer_on(inputs, index, self._initial_parameters(inputs), redrawn)
+
+    def transform(self, X: Any, *, orientations: Any = None, standardise_by: Any = None) -> NDArray[np.float32]:
+        """Features of images: p(h = 1 | x, r), (n, H) in [0, 1]; the keywords are as in `fit`."""
+        return self._map(X, orientations, EnergyModel.features, standardise_by=standardise_by)
 
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Free energy of images, (n,): low where the model finds an image likely."""
@@ -199,9 +212,7 @@ class RBM(RBMParameters, Model):
         up, down, update = self._products(pixels)
         # A learned variance needs what both phases send down, a tracked one what the probabilities do.
         downs = self.gibbs_steps + {"learned": 2, "tracked": 1}.get(self.variance, 0)
-        grouped = self._group_count() * pixels * (2 if self.variance == "learned" else 1)
-        biases = grouped if self._group_count() > 1 else 0
-        each = (1 + self.gibbs_steps) * up + downs * down + update + biases
+        each = (1 + self.gibbs_steps) * up + downs * down + update + self._bias_products(pixels)
         return round(self.epochs * learned * each)
 
     def feature_products(self, images: int, pixels: int) -> int:
@@ -213,6 +224,11 @@ class RBM(RBMParameters, Model):
         dense = self.hidden * pixels
         return dense, dense, 2 * dense
 
+    def _bias_products(self, pixels: int) -> float:
+        """Count the multiply-adds of one image in the update of what has a row per orientation: c, perhaps log σ²."""
+        rows = self._group_count() * (2 if self.variance == "learned" else 1)
+        return float(rows * pixels) if self._group_count() > 1 else 0.0
+
     def _warn_of_range(self, images: Images) -> None:
         if self.visible == "bernoulli" and not self.standardise and (images.min() < 0 or images.max() > 1):
             warnings.warn(
@@ -221,15 +237,24 @@ class RBM(RBMParameters, Model):
                 stacklevel=4,
             )
 
-    def _to_learn(self, X: Any, orientations: Any, *, reset: bool) -> tuple[Images, Orientations]:
-        """Check settings and input; give the images to learn from and their orientations."""
+    def _to_learn(
+        self, X: Any, orientations: Any, standardise_by: Any, *, reset: bool
+    ) -> tuple[Images, Orientations, Orientations]:
+        """Check settings and input; give images to learn from, their orientations, and those to standardise them by.
+
+        Where orientations change from epoch to epoch, those to standardise by stand in their place.
+        """
         self.check_settings()
         images = self._check_images(X, reset=reset)
-        given = self._check_orientations(orientations, len(images))
+        by = self._check_standardise_by(standardise_by, orientations, len(images))
+        given = by if callable(orientations) else self._check_orientations(orientations, len(images))
         self._seed = _integer_seed(self.random_state)
         with few_threads():
+            if callable(orientations):
+                given = self._orientations(images, given)
             images, given = self._learned_from(images, given)
-            return images, self._orientations(images, given)
+            index = self._orientations(images, given)
+            return images, index, index if by is None else self._orientations(images, by)
 
     def _learned_from(self, images: Images, orientations: Orientations | None) -> tuple[Images, Orientations | None]:
         """Images to learn from: once for each candidate orientation; orientations that are given have no others."""
@@ -243,24 +268,24 @@ class RBM(RBMParameters, Model):
         """Orientation of each image (n,): here one for all, whatever was given."""
         return np.zeros(len(images), dtype=np.int64)
 
-    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
-        """Fit what precedes the network and return the network's inputs."""
+    def _fit_inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
+        """Fit what precedes the network and return its inputs: images are standardised `by` perhaps others."""
         return self._fit_standardiser(images)
 
-    def _inputs(self, images: Images, orientations: Orientations) -> Images:
+    def _inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         """The network's inputs of images, with what was fitted: a row per image, or as many for each."""
         return self._standardised(images)
 
-    def _inputs_to_learn(self, images: Images, orientations: Orientations) -> Images:
+    def _inputs_to_learn(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         """The network's inputs for further learning, with what was fitted."""
-        return self._inputs(images, orientations)
+        return self._inputs(images, orientations, by)
 
     def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
         """The images of a network's inputs, perhaps of known images; the inverse of `_inputs` as far as it has one."""
         return self._unstandardised(inputs, None, like)
 
     def _group_count(self) -> int:
-        """Rows of the visible bias: 1, or the number of orientations."""
+        """Orientations that the network tells apart, each with a visible bias of its own: 1, or S."""
         return 1
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
@@ -288,14 +313,17 @@ class RBM(RBMParameters, Model):
         return EnergyModel(backend, parameters, visible, SharedCoupling(backend, parameters), self._group_count())
 
     def _trainer_on(
-        self, inputs: Images, orientations: Orientations, parameters: dict[str, NDArray[np.float32]]
+        self,
+        inputs: Images,
+        orientations: Orientations,
+        parameters: dict[str, NDArray[np.float32]],
+        images_of: ImagesOfEpoch | None = None,
     ) -> Trainer:
         backend = select_backend(self.backend)
         with naming_memory(backend, f"{len(inputs)} images in batches of {self.batch_size}"):
             on_device = {name: backend.asarray(value.copy()) for name, value in parameters.items()}
             model = self._energy_model(backend, on_device)
-            known = orientations if model.orientations > 1 else None
-            return Trainer(model, backend.asarray(inputs), known, self, self._seed)
+            return Trainer(model, inputs, orientations, self, self._seed, images_of)
 
     def _finish(self, trainer: Trainer, state: TrainingState, epochs: int, monitor: Monitor | None) -> None:
         """Run the epochs and keep what was learned, on the host."""
@@ -385,20 +413,28 @@ class RBM(RBMParameters, Model):
         return kept
 
     def _map(
-        self, X: Any, orientations: Any, function: EnergyFunction, *, as_images: bool = False
+        self,
+        X: Any,
+        orientations: Any,
+        function: EnergyFunction,
+        *,
+        as_images: bool = False,
+        standardise_by: Any = None,
     ) -> NDArray[np.float32]:
         """Apply a function of the network to images, chunk by chunk, in the order of the images."""
         model = self._fitted_model()
         images = self._check_images(X, reset=False)
         given = self._check_orientations(orientations, len(images))
+        by = self._check_standardise_by(standardise_by, orientations, len(images))
         parts = []
         with few_threads(min(len(images), CHUNK), self.hidden), naming_memory(model.backend, "chunks of images"):
             step = self._images_at_once()
             for first in range(0, len(images), step):
                 rows = slice(first, first + step)
                 index = self._orientations(images[rows], None if given is None else given[rows])
+                others = None if by is None else self._orientations(images[rows], by[rows])
                 values = model.backend.to_host(
-                    self._values(model, model.backend.asarray(images[rows]), index, function)
+                    self._values(model, model.backend.asarray(images[rows]), index, function, others)
                 )
                 parts.append(self._images_of(values, index, images[rows]) if as_images else values)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -419,23 +455,34 @@ class RBM(RBMParameters, Model):
             orientations = np.zeros(len(images), dtype=np.int64)
         return self._values(model, images, orientations, EnergyModel.features)
 
-    def _values(self, model: EnergyModel, images: Array, index: Orientations, function: EnergyFunction) -> Array:
-        """Apply a function of the network to images (n, V) on its device, with their orientations on the host."""
+    def _values(
+        self,
+        model: EnergyModel,
+        images: Array,
+        index: Orientations,
+        function: EnergyFunction,
+        others: Orientations | None = None,
+    ) -> Array:
+        """Apply a function of the network to images (n, V) on its device, with their orientations on the host.
+
+        Where images are standardised by others than these, the others are given, too.
+        """
         backend = model.backend
         if model.orientations == 1:
             oriented = backend.asarray(index) if self.uses_orientations else index
-            inputs = self._inputs(images, oriented)
+            inputs = self._inputs(images, oriented, oriented)
             return function(model, inputs, OrientationGroups.single(backend, len(inputs)))
         order = np.argsort(index, kind="stable")
         groups = OrientationGroups.of(backend, index[order], model.orientations)
         places = backend.asarray(order)
+        by = groups.index if others is None else backend.asarray(others[order])
         if backend.name == "numpy":
             inputs = np.empty_like(images)
             # One orientation after the other: few images for the processor's cache, one operator for all of them.
             for _, rows in groups.segments:
-                inputs[rows] = self._inputs(images[order[rows]], groups.index[rows])
+                inputs[rows] = self._inputs(images[order[rows]], groups.index[rows], by[rows])
         else:
-            inputs = self._inputs(images[places], groups.index)
+            inputs = self._inputs(images[places], groups.index, by)
         values = function(model, inputs, groups)
         result = backend.xp.empty_like(values)
         result[places] = values

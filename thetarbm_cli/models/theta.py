@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thetarbm_cli.backend import Array, Backend
-from thetarbm_cli.imaging.rotation import rotation_operators, round_trip_operators
+from thetarbm_cli.imaging.rotation import Rotations, rotation_operators, round_trip_operators
 from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator
 from thetarbm_cli.models.contrastive_divergence import EnergyModel
 from thetarbm_cli.models.couplings import Coupling, SharedCoupling, TensorCoupling, TiedCoupling
@@ -27,14 +27,15 @@ class ThetaRBM(ThetaParameters, OrientedModel, RBM):
     exact group; with interpolated rotations they differ by the interpolation.
 
     Images are standardised within their orientation (or whitened all alike, as they are), and there is one visible
-    bias per orientation.
+    bias per orientation, or (`visible_biases`) one for all.
 
     Attributes
     ----------
     weights_ : (H, V) array M, or (S, H, V) array of slices
     hidden_bias_ : (H,) array
-    visible_bias_ : (S, V) array
-        In the frame of the image, or (tied) rotated back as the images are.
+    visible_bias_ : (S, V) or (1, V) array
+        One per orientation in the frame of the image, or (tied) rotated back as the images are; one for all always in
+        the frame of the image.
 
     Examples
     --------
@@ -58,11 +59,11 @@ class ThetaRBM(ThetaParameters, OrientedModel, RBM):
     def _group_count(self) -> int:
         return self.rotations
 
-    def _fit_inputs(self, images: Images, orientations: Orientations) -> Images:
-        return self._in_frame(self._fit_standardiser(images, orientations, self.rotations), orientations)
+    def _fit_inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
+        return self._in_frame(self._fit_standardiser(images, by, self.rotations), orientations)
 
-    def _inputs(self, images: Images, orientations: Orientations) -> Images:
-        return self._in_frame(self._standardised(images, orientations), orientations)
+    def _inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
+        return self._in_frame(self._standardised(images, by), orientations)
 
     def _in_frame(self, images: Images, index: Orientations) -> Images:
         """Images as the network sees them: as they are, or (tied) T_s'x, in the frame of M."""
@@ -74,6 +75,8 @@ class ThetaRBM(ThetaParameters, OrientedModel, RBM):
 
     def _initial_parameters(self, inputs: Images) -> dict[str, NDArray[np.float32]]:
         parameters = super()._initial_parameters(inputs)
+        if self.visible_biases == "one":
+            parameters["visible_bias"] = np.zeros((1, inputs.shape[1]), dtype=np.float32)
         if self.tensor == "full":
             if self.initial == "rotated":
                 parameters["weights"] = self._rotated_copies(parameters["weights"])
@@ -94,6 +97,19 @@ class ThetaRBM(ThetaParameters, OrientedModel, RBM):
         turns = sum(operator.nnz for operator in rotation_operators(size, *support))
         return up, down, self.rotations * update + 2 * turns
 
+    def _bias_products(self, pixels: int) -> float:
+        by_orientation = super()._bias_products(pixels)
+        if self.visible_biases == "orientation":
+            return by_orientation
+        learned = self.variance == "learned"
+        of_variance = by_orientation / 2 if learned else 0.0
+        if self.tensor == "full":
+            return of_variance
+        # c is rotated wherever it is needed, and its gradient back.
+        turns = sum(op.nnz for op in rotation_operators(math.isqrt(pixels), self.rotations, self.rotation))
+        times = self.gibbs_steps + (2 if learned else 0) + 1
+        return of_variance + self.rotations * pixels + times * turns / self.batch_size
+
     def _energy_model(self, backend: Backend, parameters: dict[str, Array]) -> EnergyModel:
         coupling: Coupling
         if self.tensor == "full":
@@ -103,5 +119,8 @@ class ThetaRBM(ThetaParameters, OrientedModel, RBM):
         else:
             # T_s'σ(c_s + W_s'h) has no form in the frame of M: there the network is an RBM of its own.
             coupling = SharedCoupling(backend, parameters)
-        visible = VisibleUnits(backend, parameters, self.visible)
+        frame = None
+        if self.tensor == "tied" and self.visible_biases == "one":
+            frame = Rotations(self.size_, self.rotations, self.rotation, backend=backend)
+        visible = VisibleUnits(backend, parameters, self.visible, frame)
         return EnergyModel(backend, parameters, visible, coupling, self._group_count())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from thetarbm_cli.backend import Array, Backend, RandomStream
 
 if TYPE_CHECKING:
+    from thetarbm_cli.imaging.rotation import Rotations
     from thetarbm_cli.models.contrastive_divergence import OrientationGroups
 
 
@@ -20,15 +21,21 @@ class VisibleUnits:
 
     Its parameters are ``visible_bias`` (G, V), with G = 1 or one row per orientation; with a learned variance also
     ``log_variance`` (G, V); with a tracked one ``sigma`` (1,).
+
+    Where images come rotated back, as T_s'x, but one c for all orientations is in the frame of the images themselves,
+    the `frame` has the rotations between the two: an image of orientation s then has the bias T_s'c.
     """
 
     # Parameters that follow the reconstruction error instead of a gradient.
     tracked = ("sigma",)
 
-    def __init__(self, backend: Backend, parameters: dict[str, Array], kind: str) -> None:
+    def __init__(
+        self, backend: Backend, parameters: dict[str, Array], kind: str, frame: Rotations | None = None
+    ) -> None:
         self.backend = backend
         self.parameters = parameters
         self.kind = kind
+        self.frame = frame
 
     @property
     def learns_variance(self) -> bool:
@@ -40,10 +47,25 @@ class VisibleUnits:
         """Whether a scalar σ follows the reconstruction error."""
         return "sigma" in self.parameters
 
+    @property
+    def bias(self) -> Array:
+        """The biases c as images come: one row for all, or one per orientation, T_s'c where they come rotated back."""
+        bias = self.parameters["visible_bias"]
+        return bias if self.frame is None else self.frame.back.turned(bias)[:, 0]
+
     def rows_of(self, name: str, groups: OrientationGroups) -> Array:
         """Rows of a (G, V) parameter for each image: one row for all, or one by orientation."""
-        parameter = self.parameters[name]
+        parameter = self.bias if name == "visible_bias" else self.parameters[name]
         return parameter if len(parameter) == 1 else self.backend.xp.take(parameter, groups.index, axis=0)
+
+    def summed(self, gradients: Array, groups: OrientationGroups) -> Array:
+        """Σ_i d_i of gradients (n, V) of a row for all images, (V,); Σ_i T_{s_i} d_i where they come rotated back."""
+        if self.frame is None:
+            return gradients.sum(axis=0)
+        # Rotations are linear: of each orientation the sum is rotated, not every image.
+        sums = self.backend.xp.empty((self.frame.rotations, gradients.shape[1]), dtype=gradients.dtype)
+        self.backend.accumulate(groups.memberships, gradients, sums, scale=1.0, keep=0.0)
+        return self.frame.forth.total(sums[:, None])[0]
 
     def scaled(self, visible: Array, groups: OrientationGroups) -> Array:
         """What hidden units see of `visible` (n, V): x, x / σ² or x / σ."""
@@ -56,7 +78,7 @@ class VisibleUnits:
     def mean(self, top_down: Array, groups: OrientationGroups) -> Array:
         """E[x | h, r] from W_s'h (n, V), written over it (Eq. 4)."""
         sigma = self.parameters["sigma"] if self.tracks_variance else None
-        self.backend.add_rows(top_down, self.parameters["visible_bias"], groups.index, sigma)
+        self.backend.add_rows(top_down, self.bias, groups.index, sigma)
         return self.backend.sigmoid(top_down) if self.kind == "bernoulli" else top_down
 
     def sample(self, mean: Array, groups: OrientationGroups, random: RandomStream) -> Array:
