@@ -172,7 +172,8 @@ def _second_epoch(device: Any, subject: Subject, batches: int) -> Counter[str]:
     model = subject.model(**{**subject.settings, "hidden": HIDDEN, "batch_size": BATCH, "backend": "cupy"})
     given = np.arange(len(images)) % model.rotations if isinstance(model, ThetaRBM) else None
     made = model.trainer(images, orientations=given)
-    trainer = _Blind(made.model, made.inputs, made.orientations, model, made.seed)
+    index = np.zeros(len(images), dtype=np.int64) if made.orientations is None else made.orientations
+    trainer = _Blind(made.model, made.inputs, index, model, made.seed)
     state, after = trainer.start(), []
     with _skipping(device):
         trainer.run(state, 2, monitor=lambda _: after.append(calls_so_far(device)))

@@ -22,7 +22,7 @@ import pytest
 
 from benchmarks.launches import SUBJECTS, Subject, count_model, count_transform
 from tests.models.cases import CASES, IMAGES, digest, fitted, images, results
-from thetarbm_cli.models import RBM, TransformInvariantRBM
+from thetarbm_cli.models import RBM, ThetaRBM, TransformInvariantRBM
 
 pytestmark = pytest.mark.cupy
 
