@@ -229,6 +229,71 @@ def test_a_measure_sees_what_it_depends_on() -> None:
     assert {each.scope for each in measure_specs(train_spec("theta", {}), ["error"], MeasureSettings())} == {None}
 
 
+def test_readings_are_seen_where_they_make_a_difference() -> None:
+    readings = {"statistics": "set", "copies": "own"}
+    words = ["error", "gamma", "invariance", "search"]
+
+    def seen(model: str, **settings: Any) -> list[tuple[Any, ...]]:
+        found = measure_specs(train_spec(model, settings), words, measuring(readings))
+        return [(each.measure, each.part, each.statistics, each.copies, each.order, each.grid) for each in found]
+
+    assert seen("theta") == [
+        ("error", "test", "set", None, None, None),
+        # The training's statistics are those of its images.
+        ("gamma", "train", "train", "own", "rotated-first", None),
+        ("gamma", "test", "set", "own", "rotated-first", None),
+        ("invariance", "test", "set", None, None, None),
+        ("search", "test", "set", None, None, "small"),
+    ]
+    # Nothing is standardised.
+    for model, settings in (("pixels", {}), ("aligned-pca", {}), ("rbm", {"visible": "bernoulli"})):
+        spec = train_spec(model, settings)
+        assert measure_specs(spec, words, measuring(readings)) == measure_specs(spec, words, measuring({}))
+    assert seen("rbm", visible="bernoulli", standardise=True)[0][2] == seen("rbm", whiten=True)[0][2] == "set"
+
+
+def test_a_record_that_is_older_than_a_reading_had_what_was_done() -> None:
+    added = {"copies", "order", "weights", "grid"}
+    for spec in measure_specs(train_spec("orbm", {}), ["error", "gamma", "invariance"], measuring({})):
+        older = {name: value for name, value in json.loads(spec.key).items() if name not in added}
+        assert MeasureSpec.model_validate(older).key == spec.key
+        assert spec.distance == 0
+    # But the search had another grid.
+    (spec,) = measure_specs(train_spec("rbm", {}), ["search"], measuring({}))
+    older = {name: value for name, value in json.loads(spec.key).items() if name not in added}
+    assert (spec.grid, MeasureSpec.model_validate(older).grid) == ("small", "large")
+
+
+@pytest.mark.parametrize(
+    ("named", "unusual"),
+    [
+        ({"statistics": "set"}, {"statistics": "set"}),
+        ({"copies": "own"}, {"copies": "own"}),
+        ({"order": "standardised-first"}, {"order": "standardised-first"}),
+        ({"weights": "kmeans", "svm.C": 1}, {"weights": "kmeans"}),
+    ],
+)
+def test_another_reading_is_farther_from_the_usual_settings(named: dict[str, Any], unusual: dict[str, Any]) -> None:
+    *_, spec = measure_specs(train_spec("theta", {}), ["gamma"], measuring(named))
+    assert (spec.distance, spec.unusual) == (1, unusual)
+    (error,) = measure_specs(train_spec("theta", {}), ["error"], measuring({"svm.C": 1, "svm.gamma": None}))
+    assert (error.distance, error.unusual) == (1, {"svm.C": 1.0, "svm.gamma": None})
+
+
+@pytest.mark.parametrize(
+    ("model", "named", "words"),
+    [
+        ("rbm", {"copies": "own", "order": "standardised-first"}, "copies=own and order=standardised-first exclude"),
+        ("theta-local", {"order": "standardised-first"}, "standardises fields, not images"),
+        ("pixels", {"weights": "images"}, "model pixels has no learned weights to replace"),
+        ("aligned-pca", {"weights": "normal"}, "model aligned-pca has no learned weights to replace"),
+    ],
+)
+def test_readings_that_a_model_cannot_have(model: str, named: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        measure_specs(train_spec(model, {}), ["gamma"], measuring(named))
+
+
 def test_keys_of_measurements_are_those_of_their_records() -> None:
     (spec,) = measure_specs(train_spec("rbm", {}), ["error"], measuring({"svm.C": 1}))
     again = MeasureSpec.model_validate(json.loads(spec.key))
@@ -253,6 +318,9 @@ def test_other_test_images_have_the_source_that_is_asked_for() -> None:
         ({"svm.C": float("inf")}, "setting svm.C: input should be a finite number"),
         ({"offset": 360}, "setting offset: input should be less than 360"),
         ({"features": "both"}, "setting features: input should be 'probabilities' or 'states'"),
+        ({"statistics": "test"}, "setting statistics: input should be 'train' or 'set'"),
+        ({"weights": "random"}, "setting weights: input should be 'learned', 'normal', 'kmeans' or 'images'"),
+        ({"svm.gamma": 0}, "setting svm.gamma: input should be greater than 0"),
     ],
 )
 def test_what_a_measurement_refuses(named: dict[str, Any], words: str) -> None:
@@ -391,6 +459,14 @@ def test_the_record_of_a_plugin_is_read_as_it_is(plugin: Plugin) -> None:
     content = json.loads(plugin.spec().key)
     content["parameters"] = {"depth": 1}
     assert TrainSpec.model_validate(content).parameters == {"depth": 1}
+
+
+def test_readings_of_what_a_plugin_does_are_refused(plugin: Plugin) -> None:
+    spec = plugin.spec()
+    with pytest.raises(InputError, match="what the plug-in's model mean does to images is its own: leave copies=own"):
+        measure_specs(spec, ["gamma"], measuring({"copies": "own"}))
+    with pytest.raises(InputError, match="model mean has no learned weights to replace"):
+        measure_specs(spec, ["gamma"], measuring({"weights": "images"}))
 
 
 def test_own_models_have_no_code() -> None:

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,14 +18,16 @@ from thetarbm_cli.backend import Array, Backend, select_backend
 from thetarbm_cli.data.recipes import NO_LABEL
 from thetarbm_cli.environment import describe_environment
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.rotation import Rotations
 from thetarbm_cli.kernels import PHILOX_STEP
 from thetarbm_cli.measures import MEASURES
 from thetarbm_cli.measures.gamma import DEFAULT_CHUNK, gamma_score
 from thetarbm_cli.measures.invariance import dosovitskiy, goodfellow, zou
-from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search
+from thetarbm_cli.measures.svm import RBFClassifier, evaluate_classifier, grid_search, median_factor
 from thetarbm_cli.models import RBM, Model
 from thetarbm_cli.models.rbm import CHUNK
-from thetarbm_cli.models.seeds import seed_of
+from thetarbm_cli.models.seeds import generator_of, seed_of
+from thetarbm_cli.models.unlearned import unlearned
 from thetarbm_cli.pipeline import (
     Report,
     estimated_orientations,
@@ -37,11 +39,12 @@ from thetarbm_cli.pipeline import (
     perturbed_orientations,
 )
 from thetarbm_cli.registry import MODELS
-from thetarbm_cli.specs import KEPT_IMAGES, SEES, SVM, MeasureSpec
+from thetarbm_cli.specs import KEPT_IMAGES, SEES, SVM, MeasureSpec, Weights
 from thetarbm_cli.store import WEIGHTS, Measurement, Store, Training
 
-GRID_PENALTIES = (1.0, 3.0, 10.0, 30.0, 100.0)
-GRID_WIDTHS = (0.005, 0.01, 0.02, 0.04, 0.08)
+# The small grid of a search: around the paper's values.
+GRID_PENALTIES = (3.0, 10.0, 30.0)
+GRID_WIDTHS = (0.01, 0.02, 0.04)
 # A plain RBM has no support set of its own, and a finer one leaves no room for Δ: both are judged under the paper's.
 GAMMA_ROTATIONS = 9
 # Units whose own γ a measurement lists; of more it has the mean alone.
@@ -135,6 +138,7 @@ class Evaluation:
             path = store.path(training.run, WEIGHTS)
             raise InputError(f"{path} is of images of another size; remove it, and train again")
         self._prepared = {(spec.data.dataset, spec.data.source, spec.data.seed): self.learned_set}
+        self._models: dict[str, Model] = {"learned": self.model}
         self._views: dict[Any, View] = {}
 
     def prepared(self, spec: MeasureSpec) -> Any:
@@ -162,6 +166,17 @@ class Evaluation:
                 raise InputError(f"{self.prepared(spec).path} has no {spec.part} images; give it a split that has some")
         return images[: spec.first], labels[: spec.first]
 
+    def with_weights(self, kind: Weights) -> Model:
+        """Give the model, or a copy with weights that were not learned."""
+        if kind not in self._models:
+            self.report(f"weights that were not learned: {kind}", 0, 1)
+            spec = self.training.spec
+            images, _ = self.learned
+            given = perturbed_orientations(self.store, self.model, images, spec.perturbation, spec.seed, "train")
+            assert isinstance(self.model, RBM)
+            self._models[kind] = unlearned(self.model, kind, images, given)
+        return self._models[kind]
+
     def possible(self, specs: Sequence[MeasureSpec]) -> list[MeasureSpec]:
         """Leave out what needs labels where there are none; refuse where nothing is left."""
         if NO_LABEL not in self.learned_set.labels:
@@ -177,7 +192,7 @@ class Evaluation:
 
     def measure(self, spec: MeasureSpec, asked: Sequence[MeasureSpec]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Take one measurement: its values by name, and the details behind them."""
-        key = (spec.features, spec.aligned)
+        key = (spec.features, spec.aligned, spec.weights)
         if key not in self._views:
             self._views[key] = View(self, spec)
         keep = any(each.measure == "invariance" and _rotated(each) == _rotated(spec) for each in asked)
@@ -187,17 +202,18 @@ class Evaluation:
 def _rotated(spec: MeasureSpec) -> tuple[Any, ...]:
     """Give what the features of rotated copies depend on, but for how many images there are."""
     images = (spec.dataset, spec.source, spec.data_seed, spec.part, spec.count)
-    return (*images, spec.features, spec.aligned, spec.offset)
+    readings = (spec.statistics, spec.copies or "as-images", spec.order or "rotated-first", spec.weights)
+    return (*images, spec.features, spec.aligned, spec.offset, *readings)
 
 
 class View:
-    """The features of a model in one evaluation: probabilities or states, of images aligned or not."""
+    """The features of a model in one evaluation: probabilities or states, of images aligned or not, by its weights."""
 
     def __init__(self, evaluation: Evaluation, spec: MeasureSpec) -> None:
         self.evaluation, self.features = evaluation, spec.features
-        self.model: Model = evaluation.model
+        self.model: Model = evaluation.with_weights(spec.weights)
         if spec.aligned is False:
-            self.model = copy.copy(evaluation.model).set_params(align=False)
+            self.model = copy.copy(self.model).set_params(align=False)
         self.store, self.training = evaluation.store, evaluation.training
         # Features of the first images (0) and each of their copies (1, …), by what they depend on.
         self._kept: dict[Any, dict[int, list[NDArray[np.float32]]]] = {}
@@ -224,6 +240,7 @@ class View:
             known = find_orientations(
                 self.store, self.model, images, chunk=DEFAULT_CHUNK, copies=rotations, offset=offset
             )
+        model = self._standardising(spec, role)
         kept: dict[int, list[NDArray[np.float32]]] = {}
 
         def sample(features: Array, first: int, number: int) -> Array:
@@ -236,15 +253,15 @@ class View:
         # What a plug-in does to images is its own: its `transform` alone knows.
         own = self.training.spec.model in MODELS.own and isinstance(self.model, RBM)
         backend = self.evaluation.backend if own else Backend()
-        features_of = self.model.features if backend.name != "numpy" else self.model.transform
         score = gamma_score(
-            features_of,
+            _features_of(model, backend),
             images,
             size=math.isqrt(images.shape[1]),
             rotations=rotations,
             offset=offset,
             sample=sample,
             orientations=None if known is None else lambda batch, first, n: known[n, first : first + len(batch)],
+            copies_of=self._copies_of(spec, model, images, known, rotations, backend),
             progress=lambda done, total: self.evaluation.report(step, done, total),
             backend=backend,
         )
@@ -259,23 +276,77 @@ class View:
         units = [_number(value) for value in score.per_unit] if len(score.per_unit) <= MOST_UNITS_LISTED else []
         return values, {"images": score.images, "per_unit": units}
 
+    def _copies_of(
+        self,
+        spec: MeasureSpec,
+        model: Model,
+        images: NDArray[np.float32],
+        known: NDArray[np.int64] | None,
+        rotations: int,
+        backend: Backend,
+    ) -> Callable[[Array, int], Iterator[Array]] | None:
+        """Say how features of γ's rotated copies are taken; None where copies are treated as images are."""
+        own, standardised_first = spec.copies == "own", spec.order == "standardised-first"
+        if not (own or standardised_first):
+            return None
+        assert isinstance(model, RBM)
+        size, offset = math.isqrt(images.shape[1]), spec.offset or 0.0
+        orientations = np.zeros((rotations + 1, len(images)), dtype=np.int64) if known is None else known
+        support = Rotations(size, rotations, "bilinear", offset, backend)
+        if standardised_first:
+            return lambda batch, first: model.features_of_rotated_inputs(
+                batch, support, orientations[:, first : first + len(batch)]
+            )
+        on_host = Rotations(size, rotations, "bilinear", offset)
+        models = []
+        for s in range(rotations):
+            self.evaluation.report("statistics of the rotated copies", s, rotations)
+            parts = ((rows, on_host.rotate_by(images[rows], s)) for rows in _chunks(len(images)))
+            models.append(model.with_statistics_of((rotated, orientations[s + 1, rows]) for rows, rotated in parts))
+
+        def copies_of(batch: Array, first: int) -> Iterator[Array]:
+            for s, rotated in enumerate(support.rotate_each(batch)):
+                index = orientations[s + 1, first : first + len(batch)]
+                yield _features_of(models[s], backend)(rotated, orientations=index)
+
+        return copies_of
+
+    def _standardising(self, spec: MeasureSpec, role: str, pairs: Pairs | None = None) -> Model:
+        """Give the model that standardises images by the statistics that the description names."""
+        # The training's statistics are the training images' own, but for those that are not aligned.
+        if spec.statistics == "train" or (role == "train" and spec.aligned is not False):
+            return self.model
+        assert isinstance(self.model, RBM)
+        if pairs is None:
+            every, _ = self.evaluation.images(spec.model_copy(update={"first": None}))
+            known = find_orientations(self.store, self.model, every, chunk=DEFAULT_CHUNK)
+            pairs = Pairs(self, role, every, np.arange(len(every)), None if known is None else known[0], self.model)
+        images, rows, given = pairs.images, pairs.rows, pairs.orientations
+        given = np.zeros(len(rows), dtype=np.int64) if given is None else given
+        return self.model.with_statistics_of((images[rows[part]], given[part]) for part in _chunks(len(rows)))
+
     def _error(self, spec: MeasureSpec) -> tuple[dict[str, Any], dict[str, Any]]:
         """Measure the error of the RBF-SVM."""
         assert spec.svm is not None
         images, truth = self.evaluation.images(spec)
         found = self._classify(spec, spec.svm, images, truth)
-        return {"test_error_percent": found["test_error_percent"]}, {
-            name: found[name] for name in ("confusion", "classes")
-        }
+        details = {name: found[name] for name in ("confusion", "classes")}
+        return {"test_error_percent": found["test_error_percent"]}, {**details, **self._factor(spec)}
 
     def _classify(
         self, spec: MeasureSpec, settings: SVM, images: NDArray[np.float32], truth: NDArray[np.int64]
     ) -> dict[str, Any]:
         svm, pairs = self._svm(spec), self._pairs(images, spec, "test")
-        step = f"SVM, C = {settings.C:g}, γ = {settings.gamma:g}"
+        classifier = svm.classifier(settings)
+        step = f"SVM, C = {classifier.C:g}, γ = {classifier.gamma:g}"
         self.evaluation.report(step, 0, len(images))
         parts = ((svm.scaled(features), rows) for features, rows in pairs.parts(step))
-        return asdict(evaluate_classifier(svm.classifier(settings.C, settings.gamma), parts, truth))
+        return asdict(evaluate_classifier(classifier, parts, truth))
+
+    def _factor(self, spec: MeasureSpec) -> dict[str, float]:
+        """Give the factor of the kernel among a measurement's details, where its description leaves that open."""
+        assert spec.svm is not None
+        return {} if spec.svm.gamma is not None else {"svm_gamma": self._svm(spec).classifier(spec.svm).gamma}
 
     def _search(self, spec: MeasureSpec) -> tuple[dict[str, Any], dict[str, Any]]:
         """Choose C and γ of the kernel on the validation images, and measure the error with them."""
@@ -313,24 +384,29 @@ class View:
         truth, svm, labels = self.evaluation.images(spec)[1], self._svm(spec), []
         for done, features in enumerate((originals, *copies)):
             self.evaluation.report("invariance on the test images", done, len(copies) + 1)
-            labels.append(svm.classifier(spec.svm.C, spec.svm.gamma).predict(svm.scaled(features)))
+            labels.append(svm.classifier(spec.svm).predict(svm.scaled(features)))
         values = {
             "goodfellow_test": goodfellow(originals, copies),
             "zou_test": zou(originals, copies),
             "dosovitskiy_test": dosovitskiy(labels[0], labels[1:]),
             "rotated_error_percent": 100 * (1 - dosovitskiy(truth, labels[1:])),
         }
-        return {name: _number(value) for name, value in values.items()}, {"images": count}
+        return {name: _number(value) for name, value in values.items()}, {"images": count, **self._factor(spec)}
 
     def _svm(self, spec: MeasureSpec) -> FeatureSVM:
         """Give the RBF-SVM on the features of the training images."""
         assert spec.svm is not None
-        key = (spec.svm.scaled, spec.scope, spec.draws)
+        key = (spec.svm.scaled, spec.scope, spec.draws, spec.aligned is False and spec.statistics)
         if key not in self._svms:
             images, labels = self.evaluation.learned
             pairs = self._pairs(images, spec, "train")
             self._svms[key] = FeatureSVM(
-                pairs.features(), labels[pairs.rows], self.evaluation.backend, scaled=spec.svm.scaled
+                pairs.features(),
+                labels[pairs.rows],
+                self.evaluation.backend,
+                scaled=spec.svm.scaled,
+                images=pairs.rows,
+                seed=self.training.spec.seed,
             )
         return self._svms[key]
 
@@ -353,7 +429,8 @@ class View:
         elif isinstance(self.model, RBM):
             known = find_orientations(self.store, self.model, images, chunk=CHUNK)
             given = None if known is None else known[0]
-        return Pairs(self, role, images, rows, given, by)
+        pairs = Pairs(self, role, images, rows, given, self.model, by)
+        return replace(pairs, model=self._standardising(spec, role, pairs))
 
     def _sampled(self, features: Array, role: str, first: int, number: int = 0) -> Array:
         """Draw states from features where the description says so; see `draw_states`."""
@@ -374,6 +451,7 @@ class Pairs:
     rows : (m,) array, ascending
         The image of each pair.
     orientations : (m,) array, or None where the model finds its own
+    model : takes their features
     standardise_by : (m,) array, or None where they are standardised by the orientations that they are seen in
     """
 
@@ -382,6 +460,7 @@ class Pairs:
     images: NDArray[np.float32]
     rows: NDArray[np.int64]
     orientations: NDArray[np.int64] | None
+    model: Model
     standardise_by: NDArray[np.int64] | None = None
 
     def features(self, first: int = 0, last: int | None = None) -> NDArray[np.float32]:
@@ -390,7 +469,7 @@ class Pairs:
         given = {"orientations": None if self.orientations is None else self.orientations[part]}
         if self.standardise_by is not None:
             given["standardise_by"] = self.standardise_by[part]
-        features = self.view.model.transform(self.images[self.rows[part]], **given)
+        features = self.model.transform(self.images[self.rows[part]], **given)
         sampled: NDArray[np.float32] = self.view._sampled(features, self.role, first)
         return sampled
 
@@ -407,24 +486,49 @@ class FeatureSVM:
     """RBF-SVMs on features, which may be scaled; each is fitted once."""
 
     def __init__(
-        self, features: NDArray[np.float32], labels: NDArray[np.int64], backend: Backend, *, scaled: bool
+        self,
+        features: NDArray[np.float32],
+        labels: NDArray[np.int64],
+        backend: Backend,
+        *,
+        scaled: bool,
+        images: NDArray[np.int64],
+        seed: int,
     ) -> None:
         from sklearn.preprocessing import StandardScaler
 
         self._scaler = StandardScaler().fit(features) if scaled else None
         self.features, self.labels = self.scaled(features), labels
-        self._backend = backend
+        self._backend, self._images, self._seed = backend, images, seed
         self._fitted: dict[tuple[float, float], RBFClassifier] = {}
 
     def scaled(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """Bring features to the scale that the SVM learns from."""
         return features if self._scaler is None else self._scaler.transform(features)
 
-    def classifier(self, C: float, gamma: float) -> RBFClassifier:
-        """Give the one with this C and γ."""
+    @cached_property
+    def median_factor(self) -> float:
+        """1 / the median squared distance between the training images."""
+        return median_factor(self.features, self._images, generator_of(self._seed, "distances"))
+
+    def classifier(self, settings: SVM) -> RBFClassifier:
+        """Give the one with these C and γ."""
+        C, gamma = settings.C, self.median_factor if settings.gamma is None else settings.gamma
         if (C, gamma) not in self._fitted:
             self._fitted[C, gamma] = RBFClassifier(C, gamma, self._backend).fit(self.features, self.labels)
         return self._fitted[C, gamma]
+
+
+def _features_of(model: Model, backend: Backend) -> Callable[..., Array]:
+    """Give what takes the features of images that are where a backend computes."""
+    if backend.name == "numpy":
+        return model.transform
+    assert isinstance(model, RBM)
+    return model.features
+
+
+def _chunks(count: int) -> Iterator[slice]:
+    return (slice(first, min(first + CHUNK, count)) for first in range(0, count, CHUNK))
 
 
 def draw_states(

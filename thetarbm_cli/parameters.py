@@ -203,6 +203,15 @@ class ModelParameters:
     has_states: ClassVar[bool] = False
     # Whether features can also be taken of images that are not aligned, by the parameter `align`.
     aligns_optionally: ClassVar[bool] = False
+    # Whether hidden units have learned weights, in whose place there may be others.
+    has_weights: ClassVar[bool] = False
+    # Whether it is images that are standardised or whitened, where anything is: not fields of them.
+    standardises_images: ClassVar[bool] = True
+
+    @property
+    def prepares_inputs(self) -> bool:
+        """Whether something is standardised or whitened before a network sees it."""
+        return False
 
     @classmethod
     def declared_settings(cls) -> dict[str, Parameter]:
@@ -331,10 +340,20 @@ class CDParameters:
 
 
 @declaration
+class AlignedPCAParameters(OrientedParameters):
+    """Parameters of the principal components of aligned images."""
+
+    components: int = parameter(
+        default=500, least=1, about="Principal components; at most as many as there are pixels and training images."
+    )
+
+
+@declaration
 class RBMParameters(ModelParameters, CDParameters):
     """Parameters of the RBM, and of all models that learn."""
 
     has_states: ClassVar[bool] = True
+    has_weights: ClassVar[bool] = True
 
     hidden: int = parameter(default=500, least=1, about="Number H of hidden units.", kw_only=False)
     visible: str = parameter(
@@ -358,6 +377,11 @@ class RBMParameters(ModelParameters, CDParameters):
         "the training images, as the TI-RBM's authors do.",
     )
     initial_scale: float = parameter(default=0.01, least=0, about="Standard deviation of the initial weights.")
+
+    @property
+    def prepares_inputs(self) -> bool:
+        """Whether images are standardised or whitened; for Bernoulli units only where it is asked for."""
+        return self.whiten or (self.visible == "gaussian" if self.standardise is None else self.standardise)
 
     def _check_together(self) -> None:
         super()._check_together()
@@ -468,6 +492,7 @@ class LocalThetaParameters(OrientedParameters, RBMParameters):
 
     # Features are means over fields, perhaps of length 1.
     has_states: ClassVar[bool] = False
+    standardises_images: ClassVar[bool] = False
 
     variance: str = parameter(default="fixed", choices=("fixed",), about="σ = 1.")
     field: int = parameter(default=8, least=2, about="Side of the square field that a filter sees.")

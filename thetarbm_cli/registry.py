@@ -138,6 +138,13 @@ MODELS = Registry(
     ),
     _model("pixels", "Pixels", "pixels", "Control: the image itself.", "ModelParameters"),
     _model("aligned-pixels", "AlignedPixels", "aligned pixels", "Control: the aligned image.", "OrientedParameters"),
+    _model(
+        "aligned-pca",
+        "AlignedPCA",
+        "PCA of aligned images",
+        "Control: principal components of the aligned image.",
+        "AlignedPCAParameters",
+    ),
     group="thetarbm.models",
 )
 

@@ -12,7 +12,9 @@
 ``sha256``
 ``features, aligned,``    other settings of the measurement
 ``offset, svm.…, scope,``
-``draws, statistics``
+``draws, statistics,``
+``copies, order, grid``
+``weights``               ``learned``, or those of a control: its numbers are not the run's own
 ``weights_sha256``        the weights that were measured; ``recorded_weights`` whether they are the training's own
 ``backend, revision,``    where it was measured, and the version of the code
 ``dirty, version``
@@ -79,14 +81,21 @@ def numbers_of(training: Training) -> Iterator[Number]:
 
 
 def main_numbers(training: Training) -> dict[str, float]:
-    """Give numbers by the names that JSON outputs have; of several measurements, that at the usual settings."""
-    found: dict[str, tuple[int, float]] = {}
-    for number in numbers_of(training):
-        column = column_name(number.measure, number.variant)
-        distance = number.measurement.spec.distance if number.measurement else 0
-        if column not in found or distance < found[column][0]:
-            found[column] = distance, number.value
-    return {column: value for column, (_, value) in found.items()}
+    """Give a run's own numbers by the names that JSON outputs have; of several, that at the usual settings."""
+    return {column: number.value for column, number in nearest_numbers(training).items()}
+
+
+def nearest_numbers(training: Training) -> dict[str, Number]:
+    """Give of every number the measurement that is nearest to the usual settings; none of weights not learned."""
+    found: dict[str, Number] = {}
+    for number in sorted(numbers_of(training), key=_distance):
+        if number.measurement is None or number.measurement.spec.weights == "learned":
+            found.setdefault(column_name(number.measure, number.variant), number)
+    return found
+
+
+def _distance(number: Number) -> int:
+    return number.measurement.spec.distance if number.measurement else 0
 
 
 def load_records(results: str | Path = "results") -> pd.DataFrame:
@@ -101,7 +110,7 @@ def load_records(results: str | Path = "results") -> pd.DataFrame:
     -----
     For example, the mean error of each model::
 
-        errors = load_records().query("measure == 'test_error_percent'")
+        errors = load_records().query("measure == 'test_error_percent' and weights == 'learned'")
         errors.groupby(["model", "variant", "sparsity"]).value.agg(["mean", "std"])
 
     Raises

@@ -33,6 +33,10 @@ Scope = Literal["train", "rbm", "all"]
 Draws = Literal["two", "one"]
 Part = Literal["train", "valid", "test"]
 Features = Literal["probabilities", "states"]
+Statistics = Literal["train", "set"]
+Copies = Literal["as-images", "own"]
+Order = Literal["rotated-first", "standardised-first"]
+Weights = Literal["learned", "normal", "kmeans", "images"]
 # What sampling draws: NumPy's Philox, on every processor. Records that do not say had NumPy's PCG64, on a CPU.
 RandomNumbers = Literal["philox", "pcg64"]
 
@@ -176,8 +180,12 @@ class SVM(Spec):
     """The RBF-SVM that judges features; by default the paper's C = 10 and "σ = 0.02", read as exp(-0.02 d²)."""
 
     C: float = Field(default=10.0, gt=0, allow_inf_nan=False, description="Penalty of the SVM.", strict=False)
-    gamma: float = Field(
-        default=0.02, gt=0, allow_inf_nan=False, description="γ of its kernel exp(-γ d²).", strict=False
+    gamma: float | None = Field(
+        default=0.02,
+        gt=0,
+        allow_inf_nan=False,
+        description="γ of its kernel exp(-γ d²); null: 1 / the median d² between training images.",
+        strict=False,
     )
     scaled: bool = Field(default=False, description="Whether each feature is scaled to unit variance first.")
 
@@ -185,15 +193,21 @@ class SVM(Spec):
 class MeasureSpec(Spec):
     """Everything that a measurement depends on besides the weights; what its measure does not see is None.
 
+    A record that is older than a field is read with what was done before.
+
     Attributes
     ----------
     measure : a word of `SEES`
     dataset, source, data_seed, part, count : the images that are measured; part train are those it learned from
     first : only the first so many of these
-    statistics : whose mean and deviation standardise them
+    statistics : whose mean and deviation standardise them: the training images', or those of all images of that part
     aligned : of the O-RBM, whether images are aligned
     offset : Δ of the rotated copies, in degrees
+    copies : of γ, whether rotated copies are standardised as the images, or each set of copies by its own statistics
+    order : of γ, whether images are rotated and then standardised, or the other way round
+    weights : whether they are the learned ones, or which other ones take their place
     scope, draws : which images of the SVM have perturbed orientations, where the training's had; and their draw
+    grid : of the search, the points that it tries
     """
 
     measure: str
@@ -203,28 +217,39 @@ class MeasureSpec(Spec):
     part: Part
     count: int | None
     first: int | None = None
-    statistics: Literal["train"] = "train"
+    statistics: Statistics = "train"
     features: Features = "probabilities"
     aligned: bool | None = None
     offset: float | None = None
     svm: SVM | None = None
     scope: Scope | None = None
     draws: Draws | None = None
+    copies: Copies | None = None
+    order: Order | None = None
+    weights: Weights = "learned"
+    grid: Literal["small", "large"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, given: Any) -> Any:
+        """Complete an older record by what was done before a field existed."""
+        before = _BEFORE.get(str(given.get("measure")), {}) if isinstance(given, dict) else {}
+        return {**before, **given} if before else given
+
+    @property
+    def unusual(self) -> dict[str, Any]:
+        """The settings that are not the usual ones, by field; those of the SVM as ``svm.C``."""
+        found = {name: getattr(self, name) for name in self._unusual_fields()}
+        svm = found.pop("svm", None) or SVM()
+        return found | {f"svm.{name}": value for name, value in svm.model_dump(exclude_defaults=True).items()}
 
     @property
     def distance(self) -> int:
-        """Count the settings that are not the usual ones."""
-        usual = {
-            "part": ("train", "test"),
-            "count": (None,),
-            "first": (None, KEPT_IMAGES),
-            "features": ("probabilities",),
-            "offset": (None, OFFSET),
-            "svm": (None, SVM()),
-            "scope": (None, "train"),
-            "draws": (None, "two"),
-        }
-        return sum(getattr(self, name) not in values for name, values in usual.items())
+        """Count the settings that are not the usual ones, those of the SVM as one."""
+        return len(self._unusual_fields())
+
+    def _unusual_fields(self) -> list[str]:
+        return [name for name, usual in _USUAL.items() if getattr(self, name) not in usual]
 
 
 class MeasureSettings(Spec):
@@ -244,6 +269,25 @@ class MeasureSettings(Spec):
     draws: Draws = Field(
         default="two", description="two: the SVM's training images err on their own; one: as in the RBM's training."
     )
+    statistics: Statistics = Field(
+        default="train",
+        description="By whose mean and deviation images are standardised: the training images', or each set by its "
+        "own, over all images of the part.",
+    )
+    copies: Copies = Field(
+        default="as-images",
+        description="Rotated copies of the γ-score are standardised as the images are, or each set of copies by its "
+        "own statistics.",
+    )
+    order: Order = Field(
+        default="rotated-first",
+        description="For the γ-score, images are rotated and then standardised, or the other way round.",
+    )
+    weights: Weights = Field(
+        default="learned",
+        description="Weights of the hidden units; as a control, others of their lengths and mean activations: normal "
+        "random numbers, centres of k-means, training images picked at random.",
+    )
 
 
 # The names of what a user may choose of a measurement, by the field of `MeasureSettings`.
@@ -256,6 +300,10 @@ MEASURE_NAMES = {
     "gamma": "data.gamma",
     "scope": "perturbation.scope",
     "draws": "perturbation.draws",
+    "statistics": "statistics",
+    "copies": "copies",
+    "order": "order",
+    "weights": "weights",
     **{f"svm.{name}": f"svm.{name}" for name in SVM.model_fields},
 }
 # What each measure, by the word that asks for it, sees besides images and features; `measure_specs` says of which.
@@ -267,6 +315,27 @@ SEES: dict[str, tuple[str, ...]] = {
 }
 # Test images for the other measures of invariance: more would cost more than the γ-score itself.
 KEPT_IMAGES = 1000
+# What was done before fields existed that a measure sees.
+_BEFORE: dict[str, dict[str, str]] = {
+    "gamma": {"copies": "as-images", "order": "rotated-first"},
+    "search": {"grid": "large"},
+}
+# The usual settings of a measurement, by the field of `MeasureSpec`.
+_USUAL: dict[str, tuple[Any, ...]] = {
+    "part": ("train", "test"),
+    "count": (None,),
+    "first": (None, KEPT_IMAGES),
+    "features": ("probabilities",),
+    "offset": (None, OFFSET),
+    "svm": (None, SVM()),
+    "scope": (None, "train"),
+    "draws": (None, "two"),
+    "statistics": ("train",),
+    "copies": (None, "as-images"),
+    "order": (None, "rotated-first"),
+    "weights": ("learned",),
+    "grid": (None, "small"),
+}
 
 
 @cache
@@ -386,6 +455,7 @@ def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSe
         raise InputError(f"model {train.model} has no alignment to leave out: leave aligned out")
     if settings.part == "valid" and train.data.learn_from == "train+valid":
         raise InputError("data.part=valid is of images that it learned from: leave data.learn_from=train+valid out")
+    settings = _that_it_sees(train, settings)
     alignments: tuple[bool | None, ...] = (None,)
     if facts.aligns_optionally:
         alignments = (True, False) if settings.aligned is None else (settings.aligned,)
@@ -396,23 +466,61 @@ def measure_specs(train: TrainSpec, measures: Iterable[str], settings: MeasureSe
         tested = {**learned, "dataset": train.tested_on, "source": settings.source or "generated"}
     for word in measures:
         sees = SEES[word]
-        common: dict[str, Any] = {"measure": word, "features": settings.features}
+        common: dict[str, Any] = {"measure": word, "features": settings.features, "weights": settings.weights}
         if "svm" in sees:
             common["svm"] = settings.svm
         if "perturbation" in sees and train.perturbation is not None:
             common |= {"scope": settings.scope, "draws": settings.draws}
         if word == "gamma":
             common |= {"offset": settings.offset, "first": settings.gamma}
+            common |= {"copies": settings.copies, "order": settings.order}
+        if word == "search":
+            common["grid"] = "small"
         if word == "invariance":
             common |= {"offset": OFFSET, "first": min(settings.gamma or KEPT_IMAGES, KEPT_IMAGES)}
         for aligned in alignments:
             if word == "gamma":
-                found.append(MeasureSpec(**learned, part="train", count=None, aligned=aligned, **common))
+                # The training's statistics are the training images' own, of images as they were learned from.
+                own = settings.statistics if aligned is False else "train"
+                found.append(
+                    MeasureSpec(**learned, part="train", count=None, aligned=aligned, statistics=own, **common)
+                )
             # C and γ are chosen for the evaluation that the paper describes.
             if word != "search" or aligned is not False:
                 count = settings.test
-                found.append(MeasureSpec(**tested, part=settings.part, count=count, aligned=aligned, **common))
+                own = settings.statistics
+                found.append(
+                    MeasureSpec(**tested, part=settings.part, count=count, aligned=aligned, statistics=own, **common)
+                )
     return found
+
+
+def _that_it_sees(train: TrainSpec, settings: MeasureSettings) -> MeasureSettings:
+    """Check the settings of weights and standardisation, and leave out those that a training's model does not see."""
+    facts, own = parameters.parameters_of(train.model), train.model in MODELS.own
+    if settings.weights != "learned" and not (own and facts.has_weights):
+        raise InputError(f"model {train.model} has no learned weights to replace: leave weights={settings.weights} out")
+    usual = MeasureSettings()
+    names = ("statistics", "copies", "order")
+    given = [name for name in names if getattr(settings, name) != getattr(usual, name)]
+    if not given:
+        return settings
+    if settings.copies == "own" and settings.order == "standardised-first":
+        raise InputError(
+            "copies=own and order=standardised-first exclude each other: copies of images that are standardised have "
+            "no statistics of their own to be standardised by"
+        )
+    if not own:
+        named = " and ".join(f"{name}={getattr(settings, name)}" for name in given)
+        raise InputError(f"what the plug-in's model {train.model} does to images is its own: leave {named} out")
+    if not facts(**train.parameters).prepares_inputs:
+        return settings.model_copy(update={name: getattr(usual, name) for name in names})
+    if settings.order == "standardised-first" and not facts.standardises_images:
+        raise InputError(
+            f"model {train.model} standardises fields, not images that could be rotated: leave order={settings.order} "
+            "out"
+        )
+    return settings
 
 
 @cache

@@ -159,9 +159,10 @@ class Training(BaseModel):
 
     @property
     def values(self) -> dict[str, float]:
-        """All numbers measured at the usual settings, by name; the first of each name."""
+        """All its own numbers by name, each as near to the usual settings as it was measured; the first of equals."""
         found: dict[str, float] = {}
-        for each in self.by_key.values():
+        learned = (each for each in self.by_key.values() if each.spec.weights == "learned")
+        for each in sorted(learned, key=lambda each: each.spec.distance):
             for name, value in each.values.items():
                 if value is not None:
                     found.setdefault(name if each.spec.aligned is not False else f"{name}_unaligned", value)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.runs import MODELS, Command, files_in, parts_of, record_of, rewrite, run_of
+from thetarbm_cli.results import load_records
 from thetarbm_cli.specs import ALGORITHM
 from thetarbm_cli.store import Store
 
@@ -137,3 +138,51 @@ def test_other_measures_of_invariance_are_asked_for_by_an_option(thetarbm: Comma
     assert row["more"].keys() == {"goodfellow_test", "zou_test", "dosovitskiy_test", "rotated_error_percent"}
     assert thetarbm("evaluate", theta, "--invariance", "--json").json["runs"] == [{**row, "cached": True}]
     assert f"{row['more']['zou_test']:.4f}" in thetarbm("evaluate", theta, "--invariance").out
+
+
+def test_numbers_of_weights_that_were_not_learned_are_never_the_runs_own(thetarbm: Command, theta: str) -> None:
+    control = thetarbm("evaluate", theta, "--set", "weights=images", "--json").json["runs"][0]
+    assert (control["weights"], control["settings"]) == ("images", {"weights": "images"})
+    assert {each["weights"] for each in control["unusual"].values()} == {"images"}
+    assert control["unusual"].keys() >= {"test_error_percent", "gamma_train", "gamma_test"}
+    # Nothing else is measured of it yet.
+    listed = next(row for row in thetarbm("list", "--json").json["runs"] if row["run"] == theta)
+    assert listed["test_error_percent"] is listed["gamma_test"] is None
+    shown = thetarbm("show", theta, "--json").json["metrics"]
+    assert shown
+    assert {each["settings"]["weights"] for each in shown} == {"images"}
+    assert "weights=images" in thetarbm("show", theta).out
+    own = thetarbm("evaluate", theta, "--json").json["runs"][0]
+    assert own["weights"] == "learned"
+    assert own["test_error_percent"] != control["test_error_percent"]
+    every = thetarbm("evaluate", "--all", "--json").json["runs"]
+    again = next(row for row in every if row["run"] == theta)
+    assert (again["cached"], again["weights"]) == (True, "learned")
+    assert [again[name] for name in ("test_error_percent", "gamma_train", "gamma_test")] == [
+        own[name] for name in ("test_error_percent", "gamma_train", "gamma_test")
+    ]
+    listed = next(row for row in thetarbm("list", "--json").json["runs"] if row["run"] == theta)
+    assert listed["test_error_percent"] == own["test_error_percent"]
+
+
+def test_a_run_of_which_a_control_alone_is_measured_is_not_cut_off(thetarbm: Command, results: Path) -> None:
+    for model in MODELS:
+        if model != "rbm":
+            shutil.rmtree(results / "runs" / run_of(results, model))
+    thetarbm("evaluate", "rbm", "--set", "weights=normal", "--set", "data.test=100")
+    (row,) = thetarbm("evaluate", "--all", "--json").json["runs"]
+    # It is measured as any run that is not.
+    assert (row["cached"], row["weights"]) == (False, "learned")
+    frame = load_records(results)
+    errors = frame[frame.measure == "test_error_percent"].set_index("weights").value
+    assert set(errors.index) == {"learned", "normal"}
+    assert errors["learned"] == row["test_error_percent"]
+
+
+def test_readings_of_measuring_are_settings_of_it(thetarbm: Command, theta: str) -> None:
+    words = ["--set", "statistics=set", "--set", "order=standardised-first", "--set", "svm.gamma=null"]
+    row = thetarbm("evaluate", theta, *words, "--json").json["runs"][0]
+    assert row["unusual"]["test_error_percent"] == {"count": 300, "svm.gamma": None, "statistics": "set"}
+    assert row["unusual"]["gamma_train"] == {"order": "standardised-first"}
+    thetarbm("evaluate", theta, "--set", "copies=own", "--set", "order=standardised-first").assert_refused("exclude")
+    thetarbm("evaluate", "pixels", "--set", "weights=images").assert_refused("no learned weights to replace")

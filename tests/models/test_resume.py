@@ -102,7 +102,8 @@ def test_axes_of_a_seed_are_independent_and_stay_as_they_are() -> None:
     states = {tuple(seed_of(0, axis, *keys).generate_state(2)) for axis in AXES for keys in ((), (0,), (1,), (0, 1))}
     assert len(states) == 4 * len(AXES)
     # Stored results depend on the positions of the axes.
-    assert AXES == ("data", "initial", "order", "sampling", "perturbation", "fields", "states")
+    axes = ("data", "initial", "order", "sampling", "perturbation", "fields", "states", "controls", "distances")
+    assert axes == AXES
 
 
 def test_other_random_states_of_scikit_learn_are_accepted(images: np.ndarray) -> None:

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from thetarbm_cli.models import (
     RBM,
+    AlignedPCA,
     AlignedPixels,
     AugmentedRBM,
     LocalThetaRBM,
@@ -53,6 +54,10 @@ class PaddedAlignedPixels(Padded, AlignedPixels):
     pass
 
 
+class PaddedAlignedPCA(Padded, AlignedPCA):
+    pass
+
+
 class PaddedAugmentedRBM(Padded, AugmentedRBM):
     pass
 
@@ -70,6 +75,7 @@ class PaddedAugmentedRBM(Padded, AugmentedRBM):
         PaddedThetaRBM(hidden=6, epochs=2, tensor="full"),
         Pixels(),
         PaddedAlignedPixels(),
+        PaddedAlignedPCA(),
     ],
     ids=repr,
 )

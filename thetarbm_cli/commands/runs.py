@@ -33,13 +33,11 @@ from thetarbm_cli.commands.completion import complete_runs
 from thetarbm_cli.errors import EXIT_FAILED, InputError, StorageError, ThetaRBMError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import (
-    DEFAULT,
     ERROR,
     GAMMA_TEST,
     GAMMA_TRAIN,
     MEASURES,
     MISSING,
-    NOT_ALIGNED,
     column_name,
     measure_of,
     split_column,
@@ -48,6 +46,7 @@ from thetarbm_cli.registry import DATASETS, MODELS, source_names
 from thetarbm_cli.ui import Display, TrainingDisplay, print_command, print_fields, print_text
 
 if TYPE_CHECKING:
+    from thetarbm_cli.results import Number
     from thetarbm_cli.specs import MeasureSpec
     from thetarbm_cli.store import Store, Training
     from thetarbm_cli.suite import Cell
@@ -57,6 +56,7 @@ logger = logging.getLogger("thetarbm")
 Percent = Annotated[float, Field(ge=0, le=100)]
 Gamma = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+Weights = Literal["learned", "normal", "kmeans", "images"]
 # The words of `evaluate` for the main numbers, and what prints under them with an ending for the O-RBM.
 MAIN = (ERROR, GAMMA_TRAIN, GAMMA_TEST)
 
@@ -264,6 +264,10 @@ class Evaluated(BaseModel):
     gamma_test_unaligned: Gamma | None = None
     settings: dict[str, Any] | None = None
     """Settings of the measurement that were asked for by --set or a profile."""
+    weights: Weights = "learned"
+    """Whether the numbers are the run's own, or which other weights a control had in the place of the learned ones."""
+    unusual: dict[str, dict[str, Any]] = {}
+    """Of each number, by its name, the settings of its measurement that are not the usual ones."""
     more: dict[str, float] = {}
     """Other measures that were taken, by name."""
     grid_search: GridSearch | None = None
@@ -323,12 +327,12 @@ def evaluate(
         display.update("runs", "", 0, len(chosen))
         # The libraries take a second.
         from thetarbm_cli.evaluation import measure
-        from thetarbm_cli.results import main_numbers
+        from thetarbm_cli.results import nearest_numbers
 
         for number, training in enumerate(chosen):
             try:
                 if as_recorded and training.measurements and not _was_cut_off(store, training, words):
-                    found, cached, numbers = training, True, main_numbers(training)
+                    found, cached, numbers = training, True, nearest_numbers(training)
                     wanted: list[MeasureSpec] = []
                 else:
                     wanted = _wanted(training, words, profile, assigned)
@@ -361,7 +365,8 @@ def evaluate(
 def _was_cut_off(store: Store, training: Training, words: list[str]) -> bool:
     """Whether a run has some numbers of those that are asked for, at whatever settings, and the others can be made."""
     asked = {(each.measure, each.part == "train", each.aligned) for each in _wanted(training, words, None, {})}
-    found = {(each.spec.measure, each.spec.part == "train", each.spec.aligned) for each in training.measurements}
+    specs = [each.spec for each in training.measurements if each.spec.weights == "learned"]
+    found = {(spec.measure, spec.part == "train", spec.aligned) for spec in specs}
     return not asked <= found and store.load_weights(training.run) is not None
 
 
@@ -392,27 +397,28 @@ def _wanted(training: Training, words: list[str], profile: str | None, assigned:
     return measure_specs(training.spec, words, measuring({**sizes, **assigned}))
 
 
-def _numbers(training: Training, wanted: list[MeasureSpec]) -> dict[str, float]:
+def _numbers(training: Training, wanted: list[MeasureSpec]) -> dict[str, Number]:
     """Give the numbers of measurements by the names that JSON outputs have."""
-    found = {}
-    for spec in wanted:
-        measurement = training.by_key.get(spec.key)
-        for name, value in (measurement.values if measurement else {}).items():
-            if value is not None:
-                found[column_name(name, NOT_ALIGNED if spec.aligned is False else DEFAULT)] = value
-    return found
+    from thetarbm_cli.results import numbers_of
+
+    keys = {spec.key for spec in wanted}
+    return {
+        column_name(number.measure, number.variant): number
+        for number in numbers_of(training)
+        if number.measurement is not None and number.measurement.spec.key in keys
+    }
 
 
 def _evaluated(
     training: Training,
     wanted: list[MeasureSpec],
-    numbers: dict[str, float],
+    described: dict[str, Number],
     cached: bool,
     offset: float,
     assigned: dict[str, Any],
 ) -> Evaluated:
     """Gather the numbers of a run."""
-    spec = training.spec
+    spec, numbers = training.spec, {column: number.value for column, number in described.items()}
     tested = next((each.spec for each in training.measurements if each.spec.part != "train"), None)
     tested = next((each for each in wanted if each.part != "train"), tested)
     found = Evaluated(
@@ -435,6 +441,9 @@ def _evaluated(
             setattr(found, f"{name}_unaligned", numbers.get(f"{name}_unaligned"))
     if assigned:
         found.settings = assigned
+    found.weights = next((each.weights for each in wanted), "learned")
+    measured = {column: number.measurement for column, number in described.items() if number.measurement}
+    found.unusual = {column: each.spec.unusual for column, each in measured.items() if each.spec.unusual}
     found.more = {
         name: value
         for name, value in numbers.items()

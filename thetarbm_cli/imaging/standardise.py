@@ -6,6 +6,7 @@ contrast of every image is normalised by itself, then all pixels are decorrelate
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -70,15 +71,25 @@ class Standardiser:
     def fit(self, images: Images, orientations: Orientations | None = None) -> Self:
         """Learn mean and scale of each pixel of images (N, V), N ≥ 1, in each group; by orientations (N,), if any."""
         group = self._groups(images, orientations)
-        count = np.bincount(group, minlength=self.rotations)
-        self.mean_ = np.empty((self.rotations, images.shape[1]), dtype=np.float32)
-        self.scale_ = np.empty_like(self.mean_)
-        if count.min() < 2:
-            few = count < 2
-            self.mean_[few], self.scale_[few] = self._statistics(images, np.arange(len(images)))
-        for index in np.flatnonzero(count >= 2):
-            rows = np.flatnonzero(group == index)
-            self.mean_[index], self.scale_[index] = self._statistics(images, rows)
+        every = np.arange(len(images))
+        few = np.bincount(group, minlength=self.rotations).min() < 2
+        groups = [_PixelSums.of(images, np.flatnonzero(group == index)) for index in range(self.rotations)]
+        return self._take(groups, _PixelSums.of(images, every) if few else _PixelSums())
+
+    def fit_parts(self, parts: Iterable[tuple[Images, Orientations | None]]) -> Self:
+        """Learn the same, to rounding, from images and orientations that come some at a time."""
+        everything, groups = _PixelSums(), [_PixelSums() for _ in range(self.rotations)]
+        for images, orientations in parts:
+            everything.add(images)
+            group = self._groups(images, orientations)
+            for index in np.unique(group):
+                groups[index].add(images[group == index])
+        return self._take(groups, everything)
+
+    def _take(self, groups: list[_PixelSums], everything: _PixelSums) -> Self:
+        """Take mean and scale of each group; of one without a variance, those of all images."""
+        statistics = [(own if own.count >= 2 else everything).statistics(self.floor) for own in groups]
+        self.mean_, self.scale_ = (np.array(each, dtype=np.float32) for each in zip(*statistics, strict=True))
         return self
 
     def on(self, backend: Backend) -> Self:
@@ -111,21 +122,39 @@ class Standardiser:
         """Give the group of each image, (N,): its orientation, or 0."""
         return np.zeros(len(images), dtype=np.int64) if orientations is None else orientations
 
-    def _statistics(self, images: Images, rows: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Compute mean and scale of the pixels of some images, in float64: two (V,) arrays."""
-        # Sums around the first image: no cancellation where pixels hardly vary, exact zero where never.
-        origin = images[rows[0]].astype(np.float64)
-        total, squares = np.zeros_like(origin), np.zeros_like(origin)
+
+class _PixelSums:
+    """Sums over images, in float64, of which mean and deviation of each pixel follow."""
+
+    count = 0
+
+    @classmethod
+    def of(cls, images: Images, rows: NDArray[np.int64]) -> _PixelSums:
+        """Sum up some of the images."""
+        sums = cls()
         for start in range(0, rows.size, _CHUNK):
-            offset = images[rows[start : start + _CHUNK]] - origin
-            total += offset.sum(axis=0)
-            squares += np.einsum("nv,nv->v", offset, offset)
-        shift = total / rows.size
-        deviation = np.sqrt(np.maximum(squares / rows.size - shift**2, 0))
+            sums.add(images[rows[start : start + _CHUNK]])
+        return sums
+
+    def add(self, images: Images) -> None:
+        """Take in images (n, V), n ≥ 1."""
+        if not self.count:
+            # Sums around the first image: no cancellation where pixels hardly vary, exact zero where never.
+            self._origin = images[0].astype(np.float64)
+            self._total, self._squares = np.zeros_like(self._origin), np.zeros_like(self._origin)
+        offset = images - self._origin
+        self._total += offset.sum(axis=0)
+        self._squares += np.einsum("nv,nv->v", offset, offset)
+        self.count += len(images)
+
+    def statistics(self, floor: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Compute mean and scale of each pixel, two (V,) arrays; the scale is 1 where the deviation is at the floor."""
+        shift = self._total / self.count
+        deviation = np.sqrt(np.maximum(self._squares / self.count - shift**2, 0))
         # Below the resolution of float32 there are no two different values.
-        noise = np.finfo(np.float32).eps * np.abs(origin + shift)
-        deviation[(deviation <= self.floor) | (deviation <= noise)] = 1
-        return origin + shift, deviation
+        noise = np.finfo(np.float32).eps * np.abs(self._origin + shift)
+        deviation[(deviation <= floor) | (deviation <= noise)] = 1
+        return self._origin + shift, deviation
 
 
 class Whitener:
@@ -164,13 +193,17 @@ class Whitener:
 
     def fit(self, images: Images) -> Self:
         """Learn the mean, the covariance and the usual contrast of images (N, V), N ≥ 1."""
-        count, pixels = images.shape
-        total, products, contrast = np.zeros(pixels), np.zeros((pixels, pixels)), np.zeros(2)
-        for start in range(0, count, _CHUNK):
-            normalised, brightness, spread = normalise_contrast(images[start : start + _CHUNK].astype(np.float64))
-            total += normalised.sum(axis=0)
-            products += normalised.T @ normalised
+        return self.fit_parts((images[start : start + _CHUNK], None) for start in range(0, len(images), _CHUNK))
+
+    def fit_parts(self, parts: Iterable[tuple[Images, Orientations | None]]) -> Self:
+        """Learn the same from images that come some at a time, whatever their orientations."""
+        count, total, products, contrast = 0, np.zeros(()), np.zeros(()), np.zeros(2)
+        for images, _ in parts:
+            normalised, brightness, spread = normalise_contrast(images.astype(np.float64))
+            total = total + normalised.sum(axis=0)
+            products = products + normalised.T @ normalised
             contrast += brightness.sum(), spread.sum()
+            count += len(images)
         mean = total / count
         values, vectors = np.linalg.eigh(products / count - np.outer(mean, mean))
         # Rounding may leave eigenvalues a little below 0.

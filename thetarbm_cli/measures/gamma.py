@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,6 +119,7 @@ def gamma_score(
     offset: float = 20.0,
     sample: Callable[[Array, int, int], Array] | None = None,
     orientations: Callable[[Array, int, int], NDArray[np.int64]] | None = None,
+    copies_of: Callable[[Array, int], Iterable[Array]] | None = None,
     progress: Callable[[int, int], None] | None = None,
     backend: Backend | None = None,
 ) -> GammaScore:
@@ -142,6 +143,8 @@ def gamma_score(
         the rotations from 1.
     orientations : callable (images, first, copy) -> (n,) array, optional
         Gives the orientations of such a chunk, for `features_of` to take as such.
+    copies_of : callable (images, first) -> iterable of features, optional
+        Gives the features of a chunk's rotated copies, for one rotation after the other; by default `features_of` them.
     progress : callable (done, total), optional
         Called after each chunk with the number of images.
     backend : Backend, optional
@@ -159,13 +162,16 @@ def gamma_score(
     accumulator = None
     for start in range(0, len(images), DEFAULT_CHUNK):
         batch = backend.asarray(np.asarray(images[start : start + DEFAULT_CHUNK], dtype=np.float32))
-        chunks = itertools.chain([batch], support.rotate_each(batch))
+        chunks = itertools.chain([batch], support.rotate_each(batch) if copies_of is None else ())
+        features: Iterator[Array]
         if orientations is None:
             features = (features_of(each) for each in chunks)
         else:
             features = (
                 features_of(each, orientations=orientations(each, start, copy)) for copy, each in enumerate(chunks)
             )
+        if copies_of is not None:
+            features = itertools.chain(features, copies_of(batch, start))
         if sample is not None:
             features = (sample(each, start, copy) for copy, each in enumerate(features))
         original = next(features)

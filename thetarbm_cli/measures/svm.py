@@ -22,6 +22,8 @@ from thetarbm_cli.errors import InputError
 # Rows whose kernel with all support vectors is held at a time: fewer, where that would take more than so many bytes.
 ROWS_AT_ONCE = 500
 BLOCK_BYTES = 64 * 2**20
+# Rows whose distances say how large distances are.
+SAMPLED_DISTANCES = 1000
 
 Doubles = NDArray[np.float64]
 
@@ -218,6 +220,24 @@ def grid_search(
             progress(done, len(points))
     best = min(grid, key=lambda point: point["validation_error_percent"])
     return GridSearchResult(best["C"], best["gamma"], best["validation_error_percent"], grid)
+
+
+def median_factor(
+    features: NDArray[np.floating[Any]], images: NDArray[np.int64], generator: np.random.Generator
+) -> float:
+    """Compute 1 / the median squared distance between features of different images; 1 where that is 0.
+
+    At most `SAMPLED_DISTANCES` rows of features (N, F) are compared, drawn at random; `images` (N,) names the image of
+    each row.
+    """
+    chosen = generator.permutation(len(features))[:SAMPLED_DISTANCES]
+    points, of = features[chosen].astype(np.float64), images[chosen]
+    points -= points.mean(axis=0)
+    lengths = np.einsum("ij,ij->i", points, points)
+    squares = lengths[:, None] + lengths - 2 * points @ points.T
+    distances = np.maximum(squares[np.triu(of[:, None] != of)], 0)
+    median = float(np.median(distances)) if distances.size else 0.0
+    return 1 / median if median > 0 else 1.0
 
 
 def rbf_kernel(left: Array, right: Array, backend: Backend) -> Array:

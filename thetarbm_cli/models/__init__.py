@@ -5,7 +5,7 @@ from typing import Any
 
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.models.base import Model
-from thetarbm_cli.models.controls import AlignedPixels, AugmentedRBM, Pixels
+from thetarbm_cli.models.controls import AlignedPCA, AlignedPixels, AugmentedRBM, Pixels
 from thetarbm_cli.models.local_theta import LocalThetaRBM
 from thetarbm_cli.models.oriented import OrientedRBM
 from thetarbm_cli.models.rbm import RBM
@@ -15,6 +15,7 @@ from thetarbm_cli.registry import MODELS
 
 __all__ = [
     "RBM",
+    "AlignedPCA",
     "AlignedPixels",
     "AugmentedRBM",
     "LocalThetaRBM",

@@ -8,8 +8,9 @@ rotates all filters together.
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -23,7 +24,7 @@ from thetarbm_cli.backend import Array, Backend, few_threads, naming_memory, sel
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.imaging.standardise import Standardiser
 from thetarbm_cli.models.base import Images, Orientations, OrientedModel, estimator
-from thetarbm_cli.models.rbm import CHUNK, RBM
+from thetarbm_cli.models.rbm import CHUNK, RBM, integer_seed
 from thetarbm_cli.models.seeds import generator_of
 from thetarbm_cli.parameters import LocalThetaParameters
 
@@ -206,6 +207,15 @@ class LocalThetaRBM(LocalThetaParameters, OrientedModel, RBM):
         places = select_backend(self.backend).asarray(self._grid().places)
         fields = self.aligned(images, orientations)[:, places].reshape(-1, self.field**2)
         return self._standardised(self._seen(fields))
+
+    def with_statistics_of(self, parts: Iterable[tuple[Images, Orientations]]) -> Self:
+        """Copy the fitted model, to standardise fields by the statistics of fields that are drawn from these images."""
+        copied = copy.copy(self)
+        if self._standardiser is not None:
+            copied._seed = integer_seed(self.random_state)
+            aligned = np.concatenate([self.aligned(images, index) for images, index in parts])
+            copied._fit_standardiser(copied._drawn_fields(aligned))
+        return copied
 
     def _images_at_once(self) -> int:
         return max(CHUNK // len(self._grid().places), 1)

@@ -6,9 +6,10 @@ network (`_initial_parameters`, `_energy_model`).
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from thetarbm_cli.backend import Array, Backend, few_threads, naming_memory, select_backend
 from thetarbm_cli.errors import InputError
+from thetarbm_cli.imaging.rotation import Rotations
 from thetarbm_cli.imaging.standardise import Standardiser, Whitener
 from thetarbm_cli.models.base import Images, Model, Orientations, estimator
 from thetarbm_cli.models.contrastive_divergence import (
@@ -131,6 +133,46 @@ class RBM(RBMParameters, Model):
     def transform(self, X: Any, *, orientations: Any = None, standardise_by: Any = None) -> NDArray[np.float32]:
         """Features of images: p(h = 1 | x, r), (n, H) in [0, 1]; the keywords are as in `fit`."""
         return self._map(X, orientations, EnergyModel.features, standardise_by=standardise_by)
+
+    def with_statistics_of(self, parts: Iterable[tuple[Images, Orientations]]) -> Self:
+        """Copy the fitted model, to standardise or whiten by the statistics of these images, not by the training's.
+
+        Images (n, V) and their orientations (n,) come some at a time.
+        """
+        copied = copy.copy(self)
+        if self._standardiser is not None:
+            images = (self._to_standardise(part, index, index) for part, index in parts)
+            copied._standardiser = self._new_standardiser(self._group_count()).fit_parts(images)
+        return copied
+
+    def features_of_rotated_inputs(
+        self, images: Array, support: Rotations, orientations: NDArray[np.int64]
+    ) -> Iterator[Array]:
+        """Take features of images (n, V) that are first standardised, then rotated: (n, H) for one rotation at a time.
+
+        Arrays are where the model computes; orientations (S' + 1, n), on the host, are those of the images and then of
+        their rotated copies under each of the support set's rotations.
+        """
+        model = self._fitted_model()
+        own = orientations[0]
+        with few_threads():
+            given = model.backend.asarray(own) if self.uses_orientations else own
+            standardised = self._standardised(*self._to_standardise(images, given, given))
+
+        def in_frame(inputs: Array, seen: Array, by: Array) -> Array:
+            return self._in_frame(inputs, seen)
+
+        rotated = self._rotated_inputs(standardised, support, orientations)
+        for copied, inputs in zip(orientations[1:], rotated, strict=True):
+            with few_threads(len(images), self.hidden):
+                features = self._values(model, inputs, copied, EnergyModel.features, inputs_of=in_frame)
+            yield features
+
+    def _rotated_inputs(
+        self, standardised: Array, support: Rotations, orientations: NDArray[np.int64]
+    ) -> Iterator[Array]:
+        """Rotated copies of standardised images (n, V), as `_in_frame` takes them."""
+        return support.rotate_each(standardised)
 
     def free_energy(self, X: Any, *, orientations: Any = None) -> NDArray[np.float32]:
         """Free energy of images, (n,): low where the model finds an image likely."""
@@ -248,7 +290,7 @@ class RBM(RBMParameters, Model):
         images = self._check_images(X, reset=reset)
         by = self._check_standardise_by(standardise_by, orientations, len(images))
         given = by if callable(orientations) else self._check_orientations(orientations, len(images))
-        self._seed = _integer_seed(self.random_state)
+        self._seed = integer_seed(self.random_state)
         with few_threads():
             if callable(orientations):
                 given = self._orientations(images, given)
@@ -274,7 +316,17 @@ class RBM(RBMParameters, Model):
 
     def _inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         """The network's inputs of images, with what was fitted: a row per image, or as many for each."""
-        return self._standardised(images)
+        return self._in_frame(self._standardised(*self._to_standardise(images, orientations, by)), orientations)
+
+    def _to_standardise(
+        self, images: Images, orientations: Orientations, by: Orientations
+    ) -> tuple[Images, Orientations | None]:
+        """What is standardised of images, and by which groups; None for one group of all."""
+        return images, None
+
+    def _in_frame(self, standardised: Images, orientations: Orientations) -> Images:
+        """The network's inputs of standardised images."""
+        return standardised
 
     def _inputs_to_learn(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         """The network's inputs for further learning, with what was fitted."""
@@ -367,14 +419,15 @@ class RBM(RBMParameters, Model):
         return {name: getattr(self, f"{name}_") for name in self.parameter_names_}
 
     def _fit_standardiser(self, images: Images, orientations: Orientations | None = None, rotations: int = 1) -> Images:
-        """Fit and apply the standardisation or whitening; none for Bernoulli units unless asked for."""
-        wanted = self.visible == "gaussian" if self.standardise is None else self.standardise
+        """Fit and apply the standardisation or whitening, if there is one."""
         self._standardiser = None
-        if self.whiten:
-            self._standardiser = Whitener().fit(images)
-        elif wanted:
-            self._standardiser = Standardiser(self.floor, rotations).fit(images, orientations)
+        if self.prepares_inputs:
+            made = self._new_standardiser(rotations)
+            self._standardiser = made.fit(images) if isinstance(made, Whitener) else made.fit(images, orientations)
         return self._standardised(images, orientations)
+
+    def _new_standardiser(self, rotations: int) -> Standardiser | Whitener:
+        return Whitener() if self.whiten else Standardiser(self.floor, rotations)
 
     def _standardised(self, images: Images, orientations: Orientations | None = None) -> Images:
         if self._standardiser is None:
@@ -462,15 +515,17 @@ class RBM(RBMParameters, Model):
         index: Orientations,
         function: EnergyFunction,
         others: Orientations | None = None,
+        inputs_of: Callable[[Array, Array, Array], Array] | None = None,
     ) -> Array:
         """Apply a function of the network to images (n, V) on its device, with their orientations on the host.
 
-        Where images are standardised by others than these, the others are given, too.
+        Where images are standardised by others than these, the others are given, too. They are images as they are, or
+        what `inputs_of` makes the network's inputs of.
         """
-        backend = model.backend
+        backend, inputs_of = model.backend, inputs_of or self._inputs
         if model.orientations == 1:
             oriented = backend.asarray(index) if self.uses_orientations else index
-            inputs = self._inputs(images, oriented, oriented)
+            inputs = inputs_of(images, oriented, oriented)
             return function(model, inputs, OrientationGroups.single(backend, len(inputs)))
         order = np.argsort(index, kind="stable")
         groups = OrientationGroups.of(backend, index[order], model.orientations)
@@ -480,9 +535,9 @@ class RBM(RBMParameters, Model):
             inputs = np.empty_like(images)
             # One orientation after the other: few images for the processor's cache, one operator for all of them.
             for _, rows in groups.segments:
-                inputs[rows] = self._inputs(images[order[rows]], groups.index[rows], by[rows])
+                inputs[rows] = inputs_of(images[order[rows]], groups.index[rows], by[rows])
         else:
-            inputs = self._inputs(images[places], groups.index, by)
+            inputs = inputs_of(images[places], groups.index, by)
         values = function(model, inputs, groups)
         result = backend.xp.empty_like(values)
         result[places] = values
@@ -511,7 +566,7 @@ def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     )
 
 
-def _integer_seed(random_state: Any) -> int:
+def integer_seed(random_state: Any) -> int:
     """An integer seed from what scikit-learn accepts as a random state."""
     if isinstance(random_state, int | np.integer):
         if random_state < 0:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # The position of an axis is part of every stored result: append, never reorder.
-AXES = ("data", "initial", "order", "sampling", "perturbation", "fields", "states")
+AXES = ("data", "initial", "order", "sampling", "perturbation", "fields", "states", "controls", "distances")
 
 
 def seed_of(seed: int, axis: str, *keys: int) -> np.random.SeedSequence:

@@ -62,12 +62,17 @@ class ThetaRBM(ThetaParameters, OrientedModel, RBM):
     def _fit_inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
         return self._in_frame(self._fit_standardiser(images, by, self.rotations), orientations)
 
-    def _inputs(self, images: Images, orientations: Orientations, by: Orientations) -> Images:
-        return self._in_frame(self._standardised(images, by), orientations)
+    def _to_standardise(
+        self, images: Images, orientations: Orientations, by: Orientations
+    ) -> tuple[Images, Orientations | None]:
+        return images, by
 
-    def _in_frame(self, images: Images, index: Orientations) -> Images:
+    def _in_frame(self, standardised: Images, orientations: Orientations) -> Images:
         """Images as the network sees them: as they are, or (tied) T_s'x, in the frame of M."""
-        return self._rotations(images).rotate(images, index, transpose=True) if self.tensor == "tied" else images
+        if self.tensor == "full":
+            return standardised
+        rotated: Images = self._rotations(standardised).rotate(standardised, orientations, transpose=True)
+        return rotated
 
     def _images_of(self, inputs: Images, orientations: Orientations, like: Images | None = None) -> Images:
         images = self._rotations().rotate(inputs, orientations) if self.tensor == "tied" else inputs

@@ -352,20 +352,10 @@ def _number(
     cell = next((cell for cell in papers if measure in cell.published), None)
     published = cell.published[measure] if cell else None
     kinds = [suite.tables[table] for table in cell.tables if table in suite.tables] if cell else []
-    usual = MeasureSpec.model_construct(offset=spec.offset and 20.0, part=spec.part)
-    settings = {
-        name: getattr(spec, name)
-        for name in ("count", "first", "features", "offset", "scope", "draws")
-        if getattr(spec, name) not in (getattr(usual, name, None), None, "two", "train")
-    }
-    if spec.svm is not None:
-        settings |= {f"svm.{name}": value for name, value in spec.svm.model_dump(exclude_defaults=True).items()}
-    if spec.part == "valid":
-        settings["part"] = "valid"
     return ShownNumber(
         column=column_name(measure, variant),
         value=value,
-        settings=settings,
+        settings=spec.unusual,
         digits=digits,
         published=published,
         published_digits=min((kind.published_digits or digits for kind in kinds), default=None),
