@@ -129,7 +129,6 @@ def test_slices_are_rotated_copies_of_one_matrix(kind: str) -> None:
         # In the frame of a tied model, of whose inputs these are.
         tied = ThetaRBM(**{**model.get_params(), "tensor": "tied", "variance": "fixed"}).fit(images())
         index = tied._orientations(images(), None)
-        seen = tied._inputs(images(), index) * 1.0
         variance = np.exp(-model.log_variance_[index])
         seen = support.rotate(tied._standardised(images(), index) * variance, index, transpose=True)
         np.testing.assert_allclose(cosines(control.weights_[0], seen).max(axis=1), 1, atol=1e-5)
@@ -141,7 +140,7 @@ def test_local_filters_are_as_active_over_the_fields_of_training(kind: str) -> N
     control = unlearned(model, kind, images())
     np.testing.assert_allclose(lengths(control.weights_), lengths(model.weights_), rtol=1e-5)
     model._seed = 0
-    fields = model._inputs_to_learn(images(), model._orientations(images(), None)).astype(np.float64)
+    fields = model._inputs_to_learn(images(), *[model._orientations(images(), None)] * 2).astype(np.float64)
     means = [
         (1 / (1 + np.exp(-fields @ each.weights_.T - each.hidden_bias_))).mean(axis=0) for each in (model, control)
     ]

@@ -11,7 +11,7 @@ from tests.models.exact import turns
 from tests.models.naive import NaiveTrainer
 from tests.models.small import AUTHORS_SETTINGS
 from thetarbm_cli.backend import select_backend
-from thetarbm_cli.imaging.rotation import rotation_operators
+from thetarbm_cli.imaging.rotation import Rotations, rotation_matrix, rotation_operators
 from thetarbm_cli.models import RBM, AugmentedRBM, OrientedRBM, ThetaRBM, TransformInvariantRBM
 from thetarbm_cli.models.seeds import generator_of, seed_of
 
@@ -266,3 +266,19 @@ def test_leftover_images_count_for_nothing() -> None:
     # With one batch of all images, which a larger one is, nothing is left over.
     whole, dropping = (RBM(hidden=4, epochs=2, batch_size=40, drop_last=drop).fit(images) for drop in (False, True))
     assert np.array_equal(whole.weights_, dropping.weights_)
+
+
+@pytest.mark.parametrize(
+    ("turn", "step"), [("back", -72), ("forth", 72), ("radians", -72 * 180 / np.pi), ("index", -1)]
+)
+def test_copies_of_standardised_images_are_aligned_by_one_rotation(turn: str, step: float) -> None:
+    """From the frame of an image's own orientation to that of the copy's, whatever an image is rotated by for each."""
+    random = np.random.default_rng(4)
+    images, seen = random.random((12, SIZE * SIZE), dtype=np.float32), random.integers(0, ROTATIONS, (4, 12))
+    model = OrientedRBM(hidden=3, epochs=1, rotations=ROTATIONS, turn=turn).fit(images, orientations=seen[0])
+    standardised = model._standardised(model.aligned(images, seen[0]))
+    copies = model._rotated_inputs(standardised, Rotations(SIZE, 3, "bilinear", 20.0), seen)
+    for copy, found in enumerate(copies, start=1):
+        for image, row in enumerate(found):
+            angle = 120 * (copy - 1) + 20 + step * (seen[copy, image] - seen[0, image])
+            np.testing.assert_allclose(row, rotation_matrix(SIZE, angle) @ standardised[image], rtol=0, atol=1e-4)
