@@ -18,7 +18,6 @@ before any distance was computed. A row (a model) is measured by its own numbers
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Container, Iterable, Sequence
@@ -41,8 +40,6 @@ from thetarbm_cli.universes import DEFAULT, Readings, Universe, noted_universes
 # Designs of the shipped suite whose universes are tested on the paper's data.
 ON_PAPERS_DATA = ("tables", "perturbation", "mnist")
 UNITS = {ERROR: 1.0, GAMMA_TRAIN: 0.02, GAMMA_TEST: 0.02}
-# Sampled universes are looked for in steps of so many, until a step has none that is recorded.
-STEP = 64
 # Fewer say nothing of what decides a claim, or moves a number.
 FEWEST = 8
 MOST_DECIDING = 3
@@ -415,13 +412,8 @@ class Analysis:
         return None
 
 
-def analyse(readings: Readings, trainings: Sequence[Training], noted: Sequence[Universe] | None = None) -> Analysis:
-    """Analyse the recorded universes of a design, sampled ones as far as there are any.
-
-    Parameters
-    ----------
-    noted : the sampled universes, where they are known: then the sequence that they come from is not made again
-    """
+def analyse(readings: Readings, trainings: Sequence[Training], sampled: Iterable[Universe] = ()) -> Analysis:
+    """Analyse the recorded universes of a design: all that it has, and the given sampled ones."""
     first = Recorded(each for each in trainings if each.spec.seed == 0)
 
     def recorded(universes: Iterable[Universe]) -> list[RecordedUniverse]:
@@ -432,10 +424,7 @@ def analyse(readings: Readings, trainings: Sequence[Training], noted: Sequence[U
         )
         return [each for each in found if each.is_whole(readings.design.rare)]
 
-    found = recorded(readings.universes())
-    sampled = readings.sampled() if noted is None else iter(noted)
-    while batch := recorded(itertools.islice(sampled, STEP)):
-        found += batch
+    found = recorded([*readings.universes(), *sampled])
     cells = readings.suite.cells("paper") if "paper" in readings.suite.profiles else []
     return Analysis(readings, found, Results(Source("generated", ""), cells, Recorded(trainings)))
 

@@ -38,7 +38,7 @@ def analysis_of(context: FigureContext) -> Analysis:
         results = context.store.results
         found = find_universes(context.suite, results, context.results.recorded.trainings)
         if found is None:
-            command = command_line("multiverse", "--universes", "64")
+            command = command_line("multiverse", "--universes", "48")
             raise FigureMissing(f"no universe is recorded in {results}; {command} makes it")
         context.loaded["universes"] = found
     analysis: Analysis = context.loaded["universes"]
@@ -131,7 +131,7 @@ def draw_influence(context: FigureContext) -> Drawing:
     influence = analysis.influence
     if influence.empty:
         raise FigureMissing(
-            f"too few universes are sampled; {command_line('multiverse', '--universes', '64')} adds some"
+            f"too few universes are sampled; {command_line('multiverse', '--universes', '48')} adds some"
         )
     labels = influence.index.get_level_values("cell").map({cell.name: cell.label for cell in analysis.readings.base})
     shares = 100 * influence.groupby([labels, influence.index.get_level_values("column")], sort=False).mean()
