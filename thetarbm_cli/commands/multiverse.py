@@ -145,8 +145,8 @@ def _print_analysis(session: Session, suite: Suite, readings: Readings, profile:
 
 def _claim_cells(row: list[str]) -> list[TableCell]:
     """Colour whether a claim holds by default, and keep the interval of its share in one piece."""
-    claim, default, share, deciding = row
-    return [claim, state_cell(default), share.replace(" (", "\n("), deciding]
+    claim, default, share, *others = row
+    return [claim, state_cell(default), share.replace(" (", "\n(").replace("), ", "),\n"), *others]
 
 
 def _print_universe(readings: Readings, universe: Universe) -> int:
