@@ -492,6 +492,24 @@ def test_clouds_have_a_mark_for_each_universe_and_the_papers(context: FigureCont
         assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in papers] == [(12.0, 0.5)] * 4
 
 
+def test_broken_models_are_left_out_of_curves_and_clouds_and_counted(
+    context: FigureContext, readings: Readings
+) -> None:
+    def numbers(universe: Universe, cell: Cell) -> dict[str, float]:
+        high = cell.model == "tirbm" and universe.options["batch"] == "50"
+        return {**usual(universe, cell), **({"test_error_percent": 60.0} if high else {})}
+
+    broken = FigureContext(**{**vars(context), "loaded": {"universes": analysis_of(readings, numbers)}})
+    axes = make("universes-error", broken).figure.axes
+    assert "of 8\n8 broken left out" in axes[RIVALS.index("tirbm")].get_title()
+    assert "broken" not in axes[RIVALS.index("rbm")].get_title()
+    assert axes[RIVALS.index("tirbm")].get_ylim()[0] > -10
+    for panel in make("universes-clouds", broken).figure.axes:
+        # One change of one option, and half of the sampled universes.
+        assert "9 above 25 % not shown" in panel.get_title()
+        assert panel.get_xlim()[1] < 30
+
+
 def test_files_are_named_by_no_size_and_no_source(folder: Path, tmp_path: Path) -> None:
     wanted = ["figures", "universes-clouds", "--profile", "survey", "--suite", str(folder / "suite.yaml")]
     assert call(tmp_path, folder, *wanted, "--out", str(tmp_path / "out")).code == 0

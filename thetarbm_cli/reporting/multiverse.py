@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from thetarbm_cli.measures import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING
-from thetarbm_cli.reporting.claims import LEVEL, REPRODUCED, RIVALS, evaluate, multiverse_claims
+from thetarbm_cli.reporting.claims import LEVEL, NOT, REPRODUCED, RIVALS, evaluate, multiverse_claims
 from thetarbm_cli.results import Recorded, Results, Source
 from thetarbm_cli.store import Training
 from thetarbm_cli.suite import Cell, Choice, Suite
@@ -332,9 +332,7 @@ class Analysis:
         holds, of = int((judged["outcome"] == REPRODUCED).sum()), len(judged)
         low, high = wilson(holds, of) if of else (None, None)
         selected = next(iter(default["outcome"]), None)
-        turned = (
-            changed[~changed["outcome"].isin([selected, BROKEN])] if selected not in (None, BROKEN) else changed[:0]
-        )
+        turned = changed[changed["outcome"] == {REPRODUCED: NOT, NOT: REPRODUCED}.get(str(selected))]
         return ClaimShare(
             claim=lines["claim"].iloc[0],
             text=lines["text"].iloc[0],
@@ -366,11 +364,13 @@ class Analysis:
             for name, choice in self.readings.choices.items()
             if concerns(choice, lines["compared"].iloc[0]) and lines[name].nunique() > 1
         }
+        if not options:
+            return []
         # χ² of a 2 × k table is the sum of squares between the options, but for a factor that permutations share. Its
         # usual chance makes choices of few and many options alike.
         squares = between(np.vstack([holds, holds[_orders(len(holds))]]), list(options.values())) / holds.var()
         chances = chdtrc([each.nunique() - 1 for each in options.values()], squares)
-        smallest = chances.min(axis=1, initial=1.0)
+        smallest = chances.min(axis=1)
         found = []
         for name, own in zip(options, chances[0], strict=True):
             chance = float((smallest <= own * (1 + 1e-9)).mean())

@@ -68,7 +68,7 @@ def _specification_curves(analysis: Analysis, column: str, name: str, wanted: st
         raise FigureMissing("no sampled universe has the θ-RBM and a rival, neither broken")
     nearest = analysis.nearest("all") or analysis.nearest("common")
     options = lines.drop_duplicates("universe").set_index("universe")[list(analysis.readings.choices)]
-    rows = _dashboard_rows(analysis, curves, options)
+    rows = _dashboard_rows(analysis, curves, rivals, options)
     figure = new_figure(PAGE, 2.6 + 0.135 * len(rows))
     heights = [2.0, 0.135 * len(rows)]
     upper, lower = figure.subplots(2, len(curves), sharex="col", squeeze=False, height_ratios=heights)
@@ -112,14 +112,18 @@ def _means(lines: pd.DataFrame) -> pd.Series[float]:
 
 
 def _dashboard_rows(
-    analysis: Analysis, curves: dict[str, pd.Series[float]], options: pd.DataFrame
+    analysis: Analysis, curves: dict[str, pd.Series[float]], rivals: dict[str, str], options: pd.DataFrame
 ) -> list[tuple[str, str]]:
     """List the options of the choices that explain most of a difference, in the order of the suite."""
-    moved = {
-        name: np.nanmax([explained(values, options.loc[values.index, name]) for values in curves.values()])
-        for name in analysis.readings.choices
-        if options[name].nunique() > 1
-    }
+    moved = {}
+    for name, choice in analysis.readings.choices.items():
+        shares = [
+            explained(values, options.loc[values.index, name])
+            for label, values in curves.items()
+            if not choice.models or {"theta", rivals[label]} & set(choice.models)
+        ]
+        if shares and not np.isnan(shares).all():
+            moved[name] = np.nanmax(shares)
     shown = sorted(moved, key=lambda name: -moved[name])[:CHOICES]
     return [
         (name, option)
