@@ -100,7 +100,7 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
             output, tables = over_universes(name.partition("-")[0])
             wanted = name.partition("-")[2]
             if not output.universes:
-                return f"No records yet: `thetarbm multiverse --of {output.design} --universes 64` makes them."
+                return f"No records yet: `thetarbm multiverse --of {output.design} --universes 48` makes them."
             if not wanted:
                 return about_universes(output)
             (table,) = [each for each in tables if each.name == wanted] or [None]
@@ -117,7 +117,7 @@ def block_maker(results: Path) -> Callable[[str, str], str]:
 def universes_of(results: Path, suite: Suite, of: str, trainings: list[Training]) -> tuple[Multiverse, list[TextTable]]:
     """Give what the recorded universes of a design say, and its tables."""
     readings = Readings(suite, of)
-    output = (find_universes(suite, results, trainings, of) or analyse(readings, [], [])).output()
+    output = (find_universes(suite, results, trainings, of) or analyse(readings, [])).output()
     return output, universe_tables(readings, output)
 
 

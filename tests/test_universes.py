@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.records import save, training_for
 from tests.runs import Command
@@ -15,7 +17,17 @@ from tests.suites import write_suite
 from thetarbm_cli.errors import InputError
 from thetarbm_cli.store import Store, read_pack
 from thetarbm_cli.suite import Suite, load_suite, shipped_path
-from thetarbm_cli.universes import Readings, pack_path
+from thetarbm_cli.universes import (
+    BLOCK,
+    Readings,
+    Universe,
+    associations,
+    draw,
+    largest_association,
+    note_universes,
+    noted_universes,
+    pack_path,
+)
 
 SMALL = """\
 format: 2
@@ -100,39 +112,90 @@ def test_there_is_the_default_and_each_change_of_one_option(readings: Readings) 
         assert changed == [universe.name.partition("=")[0]]
 
 
-def test_more_universes_keep_those_that_are_there(readings: Readings) -> None:
-    assert readings.universes(40)[:10] == readings.universes(10)
-    assert readings.universes(3) == readings.universes()
-    assert readings.find("s3") == readings.universes(40)[8]
-    with pytest.raises(InputError, match="no universe 'batch=7'"):
-        readings.find("batch=7")
-
-
-def test_a_choice_more_keeps_the_options_of_the_others(shipped: Suite) -> None:
-    fewer = Readings(shipped)
-    del fewer.choices["data"]
-    for before, after in zip(islice(fewer.sampled(), 100), Readings(shipped).sampled(), strict=False):
-        assert before.options == {name: after.options[name] for name in before.options}
+def test_more_universes_keep_those_that_are_there(shipped: Suite, readings: Readings) -> None:
+    tables = Readings(shipped)
+    assert tables.sampled(60)[:10] == tables.sampled(10)
+    assert tables.find("u50") == tables.sampled(50)[-1]
+    assert readings.find("u3") == readings.universes(3)[-1]
+    noted = Universe("s3", "sampled", readings.default.options)
+    assert readings.find("s3", [noted]) == noted
+    for name in ("batch=7", "s3", "u0", "u13", "u1000"):
+        with pytest.raises(InputError, match=f"no universe '{name}'"):
+            readings.find(name)
 
 
 def test_a_small_design_ends_when_all_its_universes_were_there(readings: Readings) -> None:
-    universes = [*readings.universes(), *readings.sampled()]
-    crossed = [universe.options for universe in universes if universe.options["batch"] != "150"]
     # Two options of four choices, without batches of 50 under the wide kernel.
-    assert len({tuple(options.values()) for options in crossed}) == len(crossed) == 12
+    found = {tuple(universe.options.values()) for universe in readings.sampled(100)}
+    assert len(found) == len(readings.sampled(100)) == 12
+    assert not any({"50", "wide"} <= set(options) for options in found)
 
 
-def test_sampled_universes_have_all_options_equally_often_unless_alone_or_impossible(shipped: Suite) -> None:
+def test_a_sample_ends_where_no_block_of_new_rows_can_be_made() -> None:
+    assert len(draw([10, 6], 200)) == BLOCK
+    # Of 70 rows, 40 make sense.
+    assert len(draw([10, 7], 200, [{0: first, 1: second} for first in range(10) for second in range(3)])) == 40
+
+
+def is_balanced(column: np.ndarray, options: int) -> bool:
+    counts = [np.bincount(column[start : start + BLOCK], minlength=options) for start in range(0, len(column), BLOCK)]
+    return all(max(each) - min(each) <= 1 for each in counts)
+
+
+@settings(max_examples=10)
+@given(st.lists(st.integers(1, 5), min_size=8, max_size=14), st.integers(0, 99), st.integers(1, 2))
+def test_blocks_are_balanced_extended_and_without_what_makes_no_sense(
+    levels: list[int], seed: int, blocks: int
+) -> None:
+    levels = [3, 4, *levels, 5, 5]
+    excludes = [{0: 1, 1: 2}, {0: 0, 3: levels[3] - 1, 1: 1}]
+    rows = draw(levels, blocks * BLOCK, excludes, seed, 2000)
+    assert rows.shape == (blocks * BLOCK, len(levels))
+    assert all(is_balanced(rows[:, place], options) for place, options in enumerate(levels))
+    assert len(np.unique(rows, axis=0)) == len(rows)
+    for excluded in excludes:
+        assert not np.all([rows[:, place] == option for place, option in excluded.items()], axis=0).any()
+    np.testing.assert_array_equal(draw(levels, len(rows) - 5, excludes, seed, 2000), rows[:-5])
+    np.testing.assert_array_equal(draw(levels, BLOCK, excludes, seed, 2000), rows[:BLOCK])
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=2, max_size=40))
+def test_associations_are_those_of_scipy(rows: list[tuple[int, ...]]) -> None:
+    from scipy.stats import contingency
+
+    options = np.array(rows)
+    found = associations((options[:, :, None] == np.arange(4)).astype(float))
+    for i, j in ((0, 1), (0, 2), (1, 2)):
+        table = contingency.crosstab(options[:, i], options[:, j]).count
+        assert found[i, j] == pytest.approx(contingency.association(table) if min(table.shape) > 1 else 0.0)
+    universes = [Universe("u1", "sampled", dict(zip("abc", map(str, row), strict=True))) for row in rows]
+    assert largest_association(universes) == pytest.approx(max(found[0, 1], found[0, 2], found[1, 2]))
+
+
+def test_sampled_universes_have_all_options_equally_often_and_no_two_choices_go_together(shipped: Suite) -> None:
     readings = Readings(shipped)
-    sampled = list(islice(readings.sampled(), 128))
+    sampled = readings.sampled(2 * BLOCK)
+    assert [universe.name for universe in sampled] == [f"u{number}" for number in range(1, 97)]
     for name, choice in readings.choices.items():
-        counts = Counter(universe.options[name] for universe in sampled)
-        crossed = [option for option, each in choice.options.items() if not each.alone]
-        assert set(counts) == set(crossed)
-        assert max(counts.values()) - min(counts.values()) <= len(crossed)
+        for block in (sampled[:BLOCK], sampled[BLOCK:]):
+            counts = Counter(universe.options[name] for universe in block)
+            assert set(counts) == {option for option, each in choice.options.items() if not each.alone}
+            assert max(counts.values()) - min(counts.values()) <= 1
+    assert (largest_association(sampled[:BLOCK]) or 1) <= 0.25
+    assert (largest_association(sampled) or 1) <= 0.25
     perturbed = Readings(shipped, "perturbation")
     impossible = {"perturbed-images": "rbm", "perturbation-draws": "one"}.items()
-    assert not any(impossible <= universe.options.items() for universe in islice(perturbed.sampled(), 64))
+    assert not any(impossible <= universe.options.items() for universe in perturbed.sampled(64))
+
+
+def test_universes_of_another_design_give_way_to_those_that_are_noted(readings: Readings, tmp_path: Path) -> None:
+    old = [Universe("s1", "sampled", readings.default.options)]
+    note_universes(tmp_path, readings, old)
+    note_universes(tmp_path, readings, readings.universes())
+    assert noted_universes(tmp_path, readings) == old
+    for count in (9, 4, 10):
+        note_universes(tmp_path, readings, readings.universes(count))
+        assert noted_universes(tmp_path, readings) == readings.sampled(max(count, 9))
 
 
 def test_options_change_only_the_models_and_the_half_that_they_concern(readings: Readings) -> None:
@@ -153,12 +216,16 @@ def test_the_work_begins_with_the_default_and_an_expensive_model_is_rare(shipped
     assert stages[0] == ["default/rbm", f"default/{THETA}"]
     assert stages[-1] == ["batch=150/rbm"]
     work = [name for stage in stages for name in stage]
-    assert {name for name in work if "theta" in name} == {f"default/{THETA}", f"gradient=central/{THETA}"}
+    having = ("default", "gradient=central", "u1", "u2")
+    assert {name for name in work if "theta" in name} == {f"{name}/{THETA}" for name in having}
     tables = Readings(shipped)
     cells = [cell for stage in tables.stages(tables.universes(64)) for cell in stage]
-    having = {cell.name.partition("/")[0] for cell in cells if cell.model == "tirbm"}
-    assert len(having - tables.design.universes.keys()) == 24
-    numbers = [int(number) for cell in cells if (number := cell.name.partition("/")[0].removeprefix("s")).isdecimal()]
+    having = {cell.name.partition("/")[0] for cell in cells if cell.model == "tirbm"} - tables.design.universes.keys()
+    assert {name for name in having if name.startswith("u")} == {f"u{number}" for number in range(1, 49)}
+    assert {name.partition("=")[0] for name in having if "=" in name} == {
+        name for name, choice in tables.choices.items() if choice.models == ["tirbm"]
+    }
+    numbers = [int(number) for cell in cells if (number := cell.name.partition("/")[0].removeprefix("u")).isdecimal()]
     assert numbers == sorted(numbers)
 
 

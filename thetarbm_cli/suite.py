@@ -140,7 +140,7 @@ class Design(Node):
     choices: list[Name] = Field(min_length=1)
     measures: list[str] = Field(default=[], description="Instead of those that the cells ask for.")
     rare: dict[str, Annotated[StrictInt, Field(ge=0)]] = Field(
-        default={}, description="In how many universes a model is trained that is too expensive for all."
+        default={}, description="In how many sampled universes a model is trained that is too expensive for all."
     )
     universes: dict[Name, NamedUniverse] = Field(default={}, description="Universes beside the designed ones.")
 

@@ -18,7 +18,7 @@ from tests.reporting.test_multiverse import trainings_of, usual
 from tests.runs import call
 from tests.suites import write_suite
 from thetarbm_cli.suite import load_suite
-from thetarbm_cli.universes import Readings
+from thetarbm_cli.universes import Readings, note_universes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Route
@@ -90,7 +90,9 @@ def universes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with universes of readings."""
     folder = tmp_path_factory.mktemp("universes")
     suite = write_suite(folder, UNIVERSES)
-    save(folder, *trainings_of(Readings(load_suite(suite)), usual))
+    readings = Readings(load_suite(suite))
+    save(folder, *trainings_of(readings, usual))
+    note_universes(folder, readings, readings.sampled(16))
     path = folder / "page.html"
     assert call(folder, folder, "report", "--suite", str(suite), "--out", str(path)).code == 0
     return path

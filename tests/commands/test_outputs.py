@@ -45,8 +45,10 @@ PROMISED = {
     "list": {"": "runs", "ListedRun": "run model seed state differs test_error_percent gamma_test cells"},
     "show": {"ComparedRuns": "runs settings measures"},
     "multiverse": {
-        "": "universes sampled diverged axes claims influence nearest default",
-        "ClaimShare": "claim holds of share low high",
+        "": "universes sampled diverged broken association axes claims influence nearest default",
+        "ClaimShare": (
+            "claim text letter selected holds of share low high broken share_with_broken flipped_by decided_by"
+        ),
         "ChoiceInfluence": "measure axis share",
         "NearestUniverse": "options distance cells",
         "NearestCell": "cell column value published",

@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 @click.command("multiverse")
 @click.option(
     "--universes",
-    type=click.IntRange(min=1, max=10_000),
-    help="Make the runs of so many universes in all: the default, every change of one option, and sampled ones.",
+    type=click.IntRange(min=1, max=999),
+    help="Make the runs of so many sampled universes, beside the default and every change of one option.",
 )
 @click.option(
     "--design",
-    type=click.Choice(["sobol", "one-at-a-time"]),
-    help="sobol also samples universes in which all choices vary; given by itself, it makes runs, too.",
+    type=click.Choice(["balanced", "one-at-a-time"]),
+    help="balanced also samples universes in which all choices vary; given by itself, it makes runs, too.",
 )
 @click.option("--of", default="tables", help="Part of the paper: tables, perturbation, mnist or fashion.")
 @click.option("--profile", default="survey", help="Size of the runs.")
-@click.option("--universe", metavar="NAME", help="Print the settings of one universe: default, batch=50, s12, …")
+@click.option("--universe", metavar="NAME", help="Print the settings of one universe: default, batch=50, u12, …")
 @suite_option
 @jobs_option
 @click.option("-n", "--dry-run", is_flag=True, help="Only say how many runs are missing; exit code 3 if any.")
@@ -61,16 +61,16 @@ def command(
 
     \b
     thetarbm multiverse
-    thetarbm multiverse --universes 64 -j 2
-    thetarbm multiverse --universe s12
+    thetarbm multiverse --universes 48 -j 2
+    thetarbm multiverse --universe u12
     """  # noqa: D301  click takes \b as "keep these lines"
     from thetarbm_cli.suite import find_suite, load_suite
-    from thetarbm_cli.universes import Readings
+    from thetarbm_cli.universes import Readings, noted_universes
 
     suite = load_suite(suite_path, check_settings=False)
     readings = Readings(suite, of, profile)
     if universe is not None:
-        return _print_universe(readings, readings.find(universe))
+        return _print_universe(readings, readings.find(universe, noted_universes(session.results, readings)))
     if universes is not None or design is not None or dry_run:
         on_cluster = cluster_options(**where)
         wanted = readings.universes(0 if design == "one-at-a-time" else universes or 0)
@@ -131,7 +131,7 @@ def _print_analysis(session: Session, suite: Suite, readings: Readings, profile:
     if session.print_json(output):
         return 0
     if not output.universes:
-        print_text(f"no universe is recorded; {command_line('multiverse', '--universes', '64')} makes the runs")
+        print_text(f"no universe is recorded; {command_line('multiverse', '--universes', '48')} makes the runs")
         return 0
     print_text(summary(output))
     for table in tables(readings, output):
@@ -145,8 +145,8 @@ def _print_analysis(session: Session, suite: Suite, readings: Readings, profile:
 
 def _claim_cells(row: list[str]) -> list[TableCell]:
     """Colour whether a claim holds by default, and keep the interval of its share in one piece."""
-    claim, default, share, deciding = row
-    return [claim, state_cell(default), share.replace(" (", "\n("), deciding]
+    claim, default, share, *others = row
+    return [claim, state_cell(default), share.replace(" (", "\n(").replace("), ", "),\n"), *others]
 
 
 def _print_universe(readings: Readings, universe: Universe) -> int:

@@ -1,14 +1,18 @@
 """The paper's claims over the multiverse of readings: how often each holds, what decides it, and what is nearest.
 
 *Claims.* Each universe is judged by the rules of `reporting.claims` for one seed, on the numbers that count in it. A
-claim is judged where all its numbers were measured; the share of these universes in which it holds has a Wilson
-interval of 95 %. What decides it: for each choice, the shares among the sampled universes that have each of its
-options, their largest difference, and the chance (χ²) of such shares where the choice has nothing to do with it.
+model is broken in a universe if a training of it diverged, or if one on mnist-rot has an error above 25 % there; a
+claim that compares a broken model neither holds nor fails. The share of a claim is that of the sampled universes, the
+broken ones aside, in which it holds, with a Wilson interval of 95 %. Changes of one option and named universes are in
+no share. What decides a claim: for each choice, χ² of the outcomes by its options, and how often outcomes that are
+permuted over the universes have for any choice a χ² that is as improbable. So the chance is corrected for the number of
+choices.
 
 *Influence.* The share of a number's variance over the sampled universes that one choice explains by itself, as a main
 effect: one-way η² = SS_between / SS_total, in its adjusted form ε² = 1 - (SS_within / (n - k)) / (SS_total / (n - 1)),
 which is 0 on average where a choice has no effect, and not below 0. What is not explained is left to interactions and
-to the noise of a seed. The spread over seeds, and over data seeds where those are recorded, stands beside it.
+to the noise of a seed. Numbers of broken models are left out. Beside it stands what the choice that explains most
+reaches by chance, the 95 % quantile over permutations, and the spread over seeds and data seeds where recorded.
 
 *Nearest.* The distance of a universe to the paper is the root mean square, over the published numbers, of (ours - the
 paper's) / unit; a unit is 1 point of error and 0.02 of γ. Both are what the paper itself shows as small: its rows move
@@ -18,36 +22,38 @@ before any distance was computed. A row (a model) is measured by its own numbers
 
 from __future__ import annotations
 
-import itertools
+import functools
 import math
 import statistics
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from thetarbm_cli.measures import ERROR, GAMMA_TEST, GAMMA_TRAIN, MEASURES, MISSING
-from thetarbm_cli.reporting.claims import LEVEL, REPRODUCED, RIVALS, evaluate, multiverse_claims
+from thetarbm_cli.reporting.claims import LEVEL, NOT, REPRODUCED, RIVALS, evaluate, multiverse_claims
 from thetarbm_cli.results import Recorded, Results, Source
 from thetarbm_cli.store import Training
 from thetarbm_cli.suite import Cell, Choice, Suite
-from thetarbm_cli.universes import DEFAULT, Readings, Universe, noted_universes
+from thetarbm_cli.universes import DEFAULT, Readings, Universe, largest_association, noted_universes
 
 # Designs of the shipped suite whose universes are tested on the paper's data.
 ON_PAPERS_DATA = ("tables", "perturbation", "mnist")
 UNITS = {ERROR: 1.0, GAMMA_TRAIN: 0.02, GAMMA_TEST: 0.02}
-# Sampled universes are looked for in steps of so many, until a step has none that is recorded.
-STEP = 64
+# The outcome of a claim that compares a broken model.
+BROKEN = "broken"
+# A model that learns from mnist-rot and has a higher test error, in %, is broken.
+HIGHEST_ERROR = 25.0
 # Fewer say nothing of what decides a claim, or moves a number.
 FEWEST = 8
-MOST_DECIDING = 3
-# The share of a number's variance below which a choice is not named.
-SMALLEST_SHARE = 0.05
+MOST_NAMED = 3
+PERMUTATIONS = 4999
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -65,28 +71,47 @@ class DecidingChoice(Output):
     difference: float
     """Largest difference between the shares of its options."""
     chance: float
-    """χ² test: how often shares differ so much where the choice has nothing to do with it."""
+    """How often any choice has shares that differ so much where none matters, by permutation."""
     shares: dict[str, float]
 
 
 class ClaimShare(Output):
-    """A claim of the paper over universes of readings."""
+    """A claim of the paper over universes of readings; all counts are of sampled universes."""
 
     claim: str
     text: str
+    letter: str | None
+    """Its outcome by the letter of the paper."""
+    selected: str | None
+    """Its outcome at the readings that the suite takes."""
     holds: Count
     of: Count
-    """Universes in which all its numbers were measured."""
-    share: float
-    low: float
+    """Sampled universes that have all its numbers, without a broken model that it compares."""
+    share: float | None
+    low: float | None
     """Wilson interval of 95 %."""
-    high: float
+    high: float | None
+    broken: Count
+    """Sampled universes in which a model that it compares is broken."""
+    share_with_broken: float | None
     default: bool | None
     """Whether it holds at the readings that the suite takes."""
+    named: dict[str, str]
+    """Its outcome in each named universe."""
     flipped_by: list[str]
     """Changes of one option that turn the default's outcome."""
+    broken_by: list[str]
+    """Changes of one option that break a model that it compares."""
     decided_by: list[DecidingChoice]
-    """The choices that matter most, the least by chance first."""
+    """The choices that matter (corrected chance below 5 %), the least by chance first."""
+
+
+class NumberChange(Output):
+    """What a change of one option around the default does to a number; where it breaks the model, nothing is said."""
+
+    change: str
+    measure: str
+    difference: float
 
 
 class ChoiceInfluence(Output):
@@ -97,14 +122,18 @@ class ChoiceInfluence(Output):
     axis: str
     share: float
     """Main effect, η² adjusted for chance."""
+    level: float
+    """What the largest share of all choices reaches by chance: the 95 % quantile over permutations."""
 
 
 class NumberSpread(Output):
     """Standard deviations of a number."""
 
     measure: str
+    of: Count
+    """Sampled universes in which its model is not broken."""
     universes: float
-    """Over sampled universes."""
+    """Over these."""
     seeds: float | None
     """Over seeds of the default at the paper's size, where recorded."""
     data_seeds: float | None
@@ -155,11 +184,18 @@ class Multiverse(Output):
     sampled: Count
     named: Count
     diverged: Count
-    """Universes of which a training diverged."""
+    """Sampled universes of which a training diverged."""
+    broken: Count
+    """Sampled universes with a broken model: one that diverged, or has an error above 25 % on mnist-rot."""
+    association: float | None
+    """The largest Cramér's V between two choices among the sampled universes."""
+    association_unbroken: float | None
+    """The same without the universes that have a broken model."""
     diverged_cells: list[str]
     axes: dict[str, list[str]]
     """The options of each choice."""
     claims: list[ClaimShare]
+    changes: list[NumberChange]
     influence: list[ChoiceInfluence]
     spread: list[NumberSpread]
     nearest: NearestUniverse | None
@@ -182,10 +218,25 @@ class RecordedUniverse(Results):
         """Names of the cells whose trainings diverged."""
         return [cell.name for cell in self.cells if self.recorded.diverged(cell)]
 
-    def is_whole(self, rare: Container[str]) -> bool:
-        """Whether all cells, those of rare models aside, were measured or diverged."""
-        common = [cell for cell in self.cells if cell.model not in rare]
-        return all(self.trainings(cell) or cell.name in self.diverged for cell in common)
+    @cached_property
+    def broken(self) -> set[str]:
+        """Models of which a training diverged, or has an error on mnist-rot that is too high, having learnt from it."""
+        return {
+            cell.model
+            for cell in self.cells
+            if cell.name in self.diverged
+            or (
+                self.source.is_papers
+                and cell.train_spec().data.dataset == self.source.dataset
+                and any(error > HIGHEST_ERROR for error in self.value(cell, ERROR).values)
+            )
+        }
+
+    @cached_property
+    def models(self) -> set[str]:
+        """Models of which all cells were measured or diverged."""
+        lacking = {cell.model for cell in self.cells if not self.trainings(cell) and cell.name not in self.diverged}
+        return {cell.model for cell in self.cells} - lacking
 
 
 def concerns(choice: Choice, compared: set[tuple[str, str]]) -> bool:
@@ -210,9 +261,9 @@ class Analysis:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """All numbers: a line per universe, cell and column, with the options of every choice as further columns."""
-        names = ["universe", "cell", "model", "label", "target", "column", "value", "published"]
+        names = ["universe", "cell", "model", "label", "target", "broken", "column", "value", "published"]
         lines = [
-            [*places, cell.at.get("sparsity"), column, value.values[0], value.published]
+            [*places, cell.at.get("sparsity"), cell.model in each.broken, column, value.values[0], value.published]
             for each in self.universes
             for base, cell in zip(self.readings.base, each.cells, strict=True)
             for places in [(each.universe.name, base.name, cell.model, cell.label)]
@@ -223,15 +274,22 @@ class Analysis:
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
-        """Which claims hold where: a line per universe and judged claim, with the options as further columns."""
-        names = ["universe", "claim", "text", "holds", "compared"]
-        lines = [
-            (each.universe.name, found.claim, found.text, found.verdict == REPRODUCED, found.compared)
+        """How claims come out: a line per universe and claim that it has the runs for, with the options as columns."""
+        found = [
+            (each, evaluate(claim, each, self.readings.suite.interest))
             for each in self.universes
             for claim in multiverse_claims(each)
-            if (found := evaluate(claim, each, self.readings.suite.interest)).evidence
         ]
-        return self._with_options(pd.DataFrame(lines, columns=names))
+        # A verdict that lacks a number does not know all that its claim compares.
+        compared = {verdict.claim: verdict.compared for _, verdict in found if verdict.evidence}
+        lines = []
+        for each, verdict in found:
+            models = {model for model, _ in compared.get(verdict.claim, ())}
+            if models & each.broken and models <= each.models:
+                lines.append((each.universe.name, verdict.claim, verdict.text, BROKEN, compared[verdict.claim]))
+            elif verdict.evidence and not models & each.broken:
+                lines.append((each.universe.name, verdict.claim, verdict.text, verdict.verdict, verdict.compared))
+        return self._with_options(pd.DataFrame(lines, columns=["universe", "claim", "text", "outcome", "compared"]))
 
     def _with_options(self, lines: pd.DataFrame) -> pd.DataFrame:
         """Add the kind and the options of each line's universe."""
@@ -244,88 +302,138 @@ class Analysis:
 
     @cached_property
     def differences(self) -> pd.DataFrame:
-        """θ-RBM minus each rival, for specification curves: a line per universe, rival, sparsity and column."""
-        keys = ["universe", "target", "column"]
-        theta = self.frame.loc[self.frame["model"] == "theta", [*keys, "value"]]
-        rivals = self.frame[self.frame["model"].isin(list(RIVALS))]
+        """θ-RBM minus each rival, where neither is broken: a line per universe, rival, sparsity and column."""
+        keys, whole = ["universe", "target", "column"], self.frame[~self.frame["broken"].astype(bool)]
+        theta = whole.loc[whole["model"] == "theta", [*keys, "value"]]
+        rivals = whole[whole["model"].isin(list(RIVALS))]
         both = rivals.merge(theta, on=keys, suffixes=("", "_theta"))
         return both.assign(difference=both["value_theta"] - both["value"])
 
+    @cached_property
+    def sampled(self) -> list[RecordedUniverse]:
+        """The sampled universes."""
+        return [each for each in self.universes if each.universe.kind == "sampled"]
+
+    def broken_against(self, rival: str) -> int:
+        """Count the sampled universes that have the θ-RBM and a rival, one of them broken."""
+        pair = {"theta", rival}
+        return sum(bool(pair & each.broken) and pair <= each.models for each in self.sampled)
+
+    @cached_property
     def claims(self) -> list[ClaimShare]:
-        """Share of the universes in which each claim holds, and what decides it."""
+        """Share of the sampled universes in which each claim holds, and what decides it."""
         return [self._share(lines) for _, lines in self.verdicts.groupby("claim", sort=False)]
 
     def _share(self, lines: pd.DataFrame) -> ClaimShare:
-        holds, of = int(lines["holds"].sum()), len(lines)
-        low, high = wilson(holds, of)
-        default = lines[lines["kind"] == "default"]["holds"].tolist()
-        changed = lines[(lines["kind"] == "one at a time") & (lines["holds"] != default[0])] if default else lines[:0]
+        default, changed, sampled, named = (
+            lines[lines["kind"] == kind] for kind in ("default", "one at a time", "sampled", "named")
+        )
+        judged = sampled[sampled["outcome"] != BROKEN]
+        holds, of = int((judged["outcome"] == REPRODUCED).sum()), len(judged)
+        low, high = wilson(holds, of) if of else (None, None)
+        selected = next(iter(default["outcome"]), None)
+        turned = changed[changed["outcome"] == {REPRODUCED: NOT, NOT: REPRODUCED}.get(str(selected))]
         return ClaimShare(
             claim=lines["claim"].iloc[0],
             text=lines["text"].iloc[0],
+            letter=None,
+            selected=selected,
             holds=holds,
             of=of,
-            share=holds / of,
+            share=holds / of if of else None,
             low=low,
             high=high,
-            default=default[0] if default else None,
-            flipped_by=changed["universe"].tolist(),
-            decided_by=self._deciding(lines[lines["kind"] == "sampled"]),
+            broken=len(sampled) - of,
+            share_with_broken=holds / len(sampled) if len(sampled) else None,
+            default=None if selected in (None, BROKEN) else selected == REPRODUCED,
+            named=dict(zip(named["universe"], named["outcome"], strict=True)),
+            flipped_by=turned["universe"].tolist(),
+            broken_by=changed.loc[changed["outcome"] == BROKEN, "universe"].tolist(),
+            decided_by=self._deciding(judged),
         )
 
     def _deciding(self, lines: pd.DataFrame) -> list[DecidingChoice]:
+        """Find the choices that matter for a claim by permutation, corrected by the least chance of all (min-p)."""
         from scipy.special import chdtrc
 
-        if len(lines) < FEWEST or lines["holds"].nunique() < 2:
+        holds = (lines["outcome"] == REPRODUCED).to_numpy(float)
+        if len(lines) < FEWEST or holds.std() == 0:
             return []
+        options = {
+            name: lines[name]
+            for name, choice in self.readings.choices.items()
+            if concerns(choice, lines["compared"].iloc[0]) and lines[name].nunique() > 1
+        }
+        if not options:
+            return []
+        # χ² of a 2 × k table is the sum of squares between the options, but for a factor that permutations share. Its
+        # usual chance makes choices of few and many options alike.
+        squares = between(np.vstack([holds, holds[_orders(len(holds))]]), list(options.values())) / holds.var()
+        chances = chdtrc([each.nunique() - 1 for each in options.values()], squares)
+        smallest = chances.min(axis=1)
         found = []
-        holds = lines["holds"].to_numpy(bool)
-        for name, choice in self.readings.choices.items():
-            codes, options = pd.factorize(lines[name])
-            if concerns(choice, lines["compared"].iloc[0]) and len(options) > 1:
-                counts, held = np.bincount(codes), np.bincount(codes, holds)
-                shares = dict(zip(map(str, options), (held / counts).tolist(), strict=True))
+        for name, own in zip(options, chances[0], strict=True):
+            chance = float((smallest <= own * (1 + 1e-9)).mean())
+            if chance < LEVEL:
+                shares = {str(option): holds[lines[name] == option].mean() for option in lines[name].unique()}
                 difference = max(shares.values()) - min(shares.values())
-                # χ² of the two rows, those that hold and those that do not.
-                share = held.sum() / counts.sum()
-                square = ((held - share * counts) ** 2 / (share * (1 - share) * counts)).sum()
-                chance = float(chdtrc(len(options) - 1, square))
                 found.append(DecidingChoice(axis=name, difference=difference, chance=chance, shares=shares))
-        return sorted(found, key=lambda each: each.chance)[:MOST_DECIDING]
+        return sorted(found, key=lambda each: each.chance)
+
+    def changes(self) -> list[NumberChange]:
+        """Say what each change of one option does to each number that it can move, those of broken models aside."""
+        default = self.frame[self.frame["kind"] == "default"].set_index(["cell", "column"])["value"]
+        changed = self.frame[(self.frame["kind"] == "one at a time") & ~self.frame["broken"].astype(bool)]
+        return [
+            NumberChange(change=name, measure=f"{cell} {column}", difference=value - default[cell, column])
+            for name, cell, model, column, value in changed[["universe", "cell", "model", "column", "value"]].to_numpy()
+            if (cell, column) in default.index and self._can_move(name.partition("=")[0], model)
+        ]
+
+    def _can_move(self, choice: str, model: str) -> bool:
+        models = self.readings.choices[choice].models
+        return not models or model in models
+
+    @cached_property
+    def _numbers(self) -> list[tuple[str, str, pd.DataFrame]]:
+        """The numbers of each cell and column over the sampled universes in which the model is not broken."""
+        sampled = self.frame[(self.frame["kind"] == "sampled") & ~self.frame["broken"].astype(bool)]
+        return [
+            (str(cell), str(column), own) for (cell, column), own in sampled.groupby(["cell", "column"], sort=False)
+        ]
 
     @cached_property
     def influence(self) -> pd.DataFrame:
-        """Share of the variance over sampled universes: a line per cell and column, a column per choice."""
-        sampled = self.frame[self.frame["kind"] == "sampled"]
+        """Share of the variance over sampled universes: a line per cell and column, a column per choice.
+
+        A further column ``level`` is what the largest share reaches by chance.
+        """
         lines = {}
-        for (cell, column), own in sampled.groupby(["cell", "column"], sort=False):
+        for cell, column, own in self._numbers:
             if len(own) >= FEWEST:
-                model = own["model"].iloc[0]
-                lines[cell, column] = {
-                    name: explained(own["value"], own[name])
-                    for name, choice in self.readings.choices.items()
-                    if not choice.models or model in choice.models
-                }
+                names = [name for name in self.readings.choices if self._can_move(name, own["model"].iloc[0])]
+                shares = {name: explained(own["value"], own[name]) for name in names}
+                lines[cell, column] = {**shares, "level": by_chance(own["value"], [own[name] for name in names])}
         index = pd.MultiIndex.from_tuples(lines, names=["cell", "column"]) if lines else None
-        return pd.DataFrame(list(lines.values()), index=index, columns=list(self.readings.choices))
+        return pd.DataFrame(list(lines.values()), index=index, columns=[*self.readings.choices, "level"])
 
     def spread(self) -> list[NumberSpread]:
         """Compute each number's deviation over the sampled universes, and over seeds and data seeds at full size."""
         full, found = self.at_full_size, []
         cells = {cell.name: cell for cell in full.cells}
         data_seeds = sorted({each.spec.data.seed for each in full.recorded.trainings})
-        sampled = self.frame[self.frame["kind"] == "sampled"]
-        for (name, column), own in sampled.groupby(["cell", "column"], sort=False):
+        for name, column, own in self._numbers:
             if len(own) < 2:
                 continue
-            cell = cells.get(str(name))
+            cell = cells.get(name)
             others = [replace(cell, given={**cell.given, "data.seed": seed}) for seed in data_seeds] if cell else []
-            firsts = [number for each in others for number in full.value(each, str(column)).values[:1]]
+            firsts = [number for each in others for number in full.value(each, column).values[:1]]
             found.append(
                 NumberSpread(
                     measure=f"{name} {column}",
+                    of=len(own),
                     universes=float(own["value"].std()),
-                    seeds=full.value(cell, str(column)).deviation if cell else None,
+                    seeds=full.value(cell, column).deviation if cell else None,
                     data_seeds=statistics.stdev(firsts) if len(firsts) > 1 else None,
                 )
             )
@@ -380,18 +488,28 @@ class Analysis:
             for group in map(str, self.distances)
             if (name := self.nearest(group))
         ]
-        shares = {} if self.influence.empty else dict(self.influence.stack().dropna())
+        shares = {} if self.influence.empty else dict(self.influence.drop(columns="level").stack().dropna())
+        unbroken = [each.universe for each in self.sampled if not each.broken]
         return Multiverse(
             design=self.readings.name,
             universes=len(self.universes),
-            sampled=sum(each.universe.kind == "sampled" for each in self.universes),
+            sampled=len(self.sampled),
             named=sum(each.universe.kind == "named" for each in self.universes),
-            diverged=sum(bool(each.diverged) for each in self.universes),
+            diverged=sum(bool(each.diverged) for each in self.sampled),
+            broken=len(self.sampled) - len(unbroken),
+            association=largest_association([each.universe for each in self.sampled]),
+            association_unbroken=largest_association(unbroken),
             diverged_cells=[name for each in self.universes for name in each.diverged],
             axes={name: list(choice.options) for name, choice in self.readings.choices.items()},
-            claims=self.claims(),
+            claims=self.claims,
+            changes=self.changes(),
             influence=[
-                ChoiceInfluence(measure=f"{cell} {column}", axis=choice, share=float(share))
+                ChoiceInfluence(
+                    measure=f"{cell} {column}",
+                    axis=choice,
+                    share=float(share),
+                    level=float(self.influence.loc[(cell, column), "level"]),
+                )
                 for (cell, column, choice), share in shares.items()
             ],
             spread=self.spread(),
@@ -415,14 +533,11 @@ class Analysis:
         return None
 
 
-def analyse(readings: Readings, trainings: Sequence[Training], noted: Sequence[Universe] | None = None) -> Analysis:
-    """Analyse the recorded universes of a design, sampled ones as far as there are any.
-
-    Parameters
-    ----------
-    noted : the sampled universes, where they are known: then the sequence that they come from is not made again
-    """
+def analyse(readings: Readings, trainings: Sequence[Training], sampled: Iterable[Universe] = ()) -> Analysis:
+    """Analyse the recorded universes of a design: all that it has, and the given sampled ones."""
     first = Recorded(each for each in trainings if each.spec.seed == 0)
+
+    common = {cell.model for cell in readings.base} - readings.design.rare.keys()
 
     def recorded(universes: Iterable[Universe]) -> list[RecordedUniverse]:
         of_cells = ((each, readings.cells(each)) for each in universes)
@@ -430,12 +545,9 @@ def analyse(readings: Readings, trainings: Sequence[Training], noted: Sequence[U
             RecordedUniverse(Source(cells[0].source, "", cells[0].tested_on), cells, first, each)
             for each, cells in of_cells
         )
-        return [each for each in found if each.is_whole(readings.design.rare)]
+        return [each for each in found if common <= each.models]
 
-    found = recorded(readings.universes())
-    sampled = readings.sampled() if noted is None else iter(noted)
-    while batch := recorded(itertools.islice(sampled, STEP)):
-        found += batch
+    found = recorded([*readings.universes(), *sampled])
     cells = readings.suite.cells("paper") if "paper" in readings.suite.profiles else []
     return Analysis(readings, found, Results(Source("generated", ""), cells, Recorded(trainings)))
 
@@ -457,10 +569,10 @@ def find_universes(
 
 
 def claim_shares(designs: Iterable[Analysis | None]) -> dict[str, ClaimShare]:
-    """In how many universes each claim holds, by the claim's name; the first of the designs that judge it counts."""
+    """In how many sampled universes each claim holds, by its name; the first of the designs that judge it counts."""
     shares: dict[str, ClaimShare] = {}
     for analysis in designs:
-        for each in analysis.claims() if analysis else []:
+        for each in analysis.claims if analysis else []:
             shares.setdefault(each.claim, each)
     return shares
 
@@ -475,19 +587,44 @@ def wilson(holds: int, of: int) -> tuple[float, float]:
     return max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)
 
 
+@functools.cache
+def _orders(count: int) -> NDArray[np.int64]:
+    """Permute so many places, always in the same ways."""
+    return np.random.default_rng(0).permuted(np.tile(np.arange(count), (PERMUTATIONS, 1)), axis=1)
+
+
+def between(values: NDArray[Any], options: Sequence[pd.Series[str]]) -> NDArray[np.float64]:
+    """Sum of squares between the options of each choice: a line per line of values, a column per choice."""
+    centred = values - values.mean(axis=-1, keepdims=True)
+    codes = [pd.factorize(each)[0] for each in options]
+    indicators = [(each[:, None] == np.arange(each.max() + 1)).astype(float) for each in codes]
+    return np.stack([(centred @ each) ** 2 @ (1 / each.sum(axis=0)) for each in indicators], axis=-1)
+
+
 def explained(values: pd.Series[float], options: pd.Series[str]) -> float:
     """Share of the variance of values that their options explain: η², adjusted for chance; NaN for one option alone."""
-    codes, found = pd.factorize(options)
-    n, k = len(codes), len(found)
-    centred = values.to_numpy(float) - values.mean()
-    total = float(centred @ centred)
-    if k < 2:
-        return math.nan
-    if n <= k or total <= 1e-12 * n * max(1.0, float(values.abs().max()) ** 2):
+    return float(_explained(values.to_numpy(float)[None], [options])[0, 0])
+
+
+def by_chance(values: pd.Series[float], options: Sequence[pd.Series[str]]) -> float:
+    """The 95 % quantile of the largest share that a choice explains of permuted values."""
+    varied = [each for each in options if each.nunique() > 1]
+    if not varied:
         return 0.0
-    between = float((np.bincount(codes, centred) ** 2 / np.bincount(codes)).sum())
-    within = max(0.0, total - between)
-    return max(0.0, 1 - (within / (n - k)) / (total / (n - 1)))
+    permuted = values.to_numpy(float)[_orders(len(values))]
+    return float(np.quantile(_explained(permuted, varied).max(axis=1), 1 - LEVEL))
+
+
+def _explained(values: NDArray[Any], options: Sequence[pd.Series[str]]) -> NDArray[np.float64]:
+    """Compute the share of each line's variance that each choice explains; lines have the same values."""
+    n, k = len(options[0]), np.array([each.nunique() for each in options])
+    total = float(((values[0] - values[0].mean()) ** 2).sum())
+    shares = np.zeros((len(values), len(k)))
+    if total > 1e-12 * n * max(1.0, float(np.abs(values[0]).max()) ** 2):
+        within = np.maximum(0.0, total - between(values, options))
+        shares = np.where(n > k, np.maximum(0.0, 1 - within / np.maximum(n - k, 1) / (total / (n - 1))), 0.0)
+    shares[:, k < 2] = np.nan
+    return shares
 
 
 @dataclass
@@ -502,25 +639,49 @@ class TextTable:
 
 
 def summary(output: Multiverse) -> str:
-    """Say in a sentence what is recorded."""
+    """Say in a few sentences what is recorded."""
     changes = output.universes - output.sampled - output.named - 1
     kinds = f"the default, {changes} changes of one option, {output.sampled} sampled"
     kinds += f", {output.named} named" if output.named else ""
-    return f"{output.universes} universes ({kinds}), {output.diverged} with a run that diverged."
+    words = f"{output.universes} universes ({kinds})."
+    if output.sampled:
+        words += f" Of the sampled ones, {output.broken} have a broken model, {output.diverged} one that diverged."
+    if output.association is not None:
+        words += f" The largest association of two choices among them is {output.association:.2f} (Cramér's V)"
+        unbroken = output.association_unbroken
+        words += "." if unbroken is None else f", without the broken ones {unbroken:.2f}."
+    return words
 
 
 def share_text(claim: ClaimShare) -> str:
-    """Say in how many universes a claim holds, with the interval of the share."""
-    return f"{claim.holds} of {claim.of} ({100 * claim.low:.0f} to {100 * claim.high:.0f} %)"
+    """Say in how many sampled universes a claim holds, with the interval of the share, and how many are broken."""
+    if claim.low is None or claim.high is None:
+        return f"{MISSING}, {claim.broken} broken" if claim.broken else MISSING
+    text = f"{claim.holds} of {claim.of} ({100 * claim.low:.0f} to {100 * claim.high:.0f} %)"
+    return f"{text}, {claim.broken} broken" if claim.broken else text
 
 
 def tables(readings: Readings, output: Multiverse) -> list[TextTable]:
-    """Lay out claims, influence and what is nearest as tables of texts; one without rows is left out."""
-    found = TextTable("claims", "Claims over universes", ["claim", "default", "holds in (95 % interval)", "decided by"])
+    """Lay out claims, changes, influence and what is nearest as tables of texts; one without rows is left out."""
+    found = TextTable(
+        "claims",
+        "Claims over sampled universes",
+        ["claim", "default", "holds in (95 % interval)", "with broken", "decided by"],
+    )
+    turned = TextTable(
+        "changes",
+        "Claims around the default, and in the named universes",
+        ["claim", "default", "turned by", "broken by", "named universes in which it holds"],
+    )
+    moved = TextTable(
+        "sensitivity",
+        "What changes of one option do to each number",
+        ["cell", "number", "changes that move it most"],
+    )
     influence = TextTable(
         "influence",
         "Standard deviation of each number, and its main effects",
-        ["cell", "number", "over universes", "over seeds", "over data seeds", "choices that explain the first"],
+        ["cell", "number", "universes", "over these", "over seeds", "over data seeds", "explained by", "by chance"],
     )
     distances = TextTable(
         "distances",
@@ -528,21 +689,39 @@ def tables(readings: Readings, output: Multiverse) -> list[TextTable]:
         ["row", "nearest universe", "its distance", "the default's"],
     )
     for claim in output.claims:
-        deciding = ", ".join(choice.axis for choice in claim.decided_by if choice.chance < LEVEL)
         default = {True: "holds", False: "does not hold", None: MISSING}[claim.default]
-        found.rows.append([claim.text, default, share_text(claim), deciding or MISSING])
+        whole = MISSING if claim.share_with_broken is None else f"{100 * claim.share_with_broken:.0f} %"
+        deciding, *others = (
+            ", ".join(names) or MISSING
+            for names in (
+                [choice.axis for choice in claim.decided_by],
+                claim.flipped_by,
+                claim.broken_by,
+                [name for name, outcome in claim.named.items() if outcome == REPRODUCED],
+            )
+        )
+        found.rows.append([claim.text, default, share_text(claim), whole, deciding])
+        if claim.selected is not None:
+            turned.rows.append([claim.text, default, *others])
+    for measure in dict.fromkeys(change.measure for change in output.changes):
+        cell, _, column = measure.rpartition(" ")
+        most = sorted((each for each in output.changes if each.measure == measure), key=lambda x: -abs(x.difference))
+        digits = MEASURES[column].digits
+        words = ", ".join(f"{each.change} {each.difference:+.{digits}f}" for each in most[:MOST_NAMED])
+        moved.rows.append([cell, MEASURES[column].label, words])
     for spread in output.spread:
-        own = [each for each in output.influence if each.measure == spread.measure and each.share >= SMALLEST_SHARE]
-        own = sorted(own, key=lambda each: -each.share)[:MOST_DECIDING]
+        every = [each for each in output.influence if each.measure == spread.measure]
+        own = sorted((each for each in every if each.share > each.level), key=lambda each: -each.share)[:MOST_NAMED]
         cell, _, column = spread.measure.rpartition(" ")
         texts = [MEASURES[column].text(value) for value in (spread.universes, spread.seeds, spread.data_seeds)]
         words = ", ".join(f"{each.axis} {100 * each.share:.0f} %" for each in own)
-        influence.rows.append([cell, MEASURES[column].label, *texts, words or MISSING])
+        level = f"{100 * every[0].level:.0f} %" if every else MISSING
+        influence.rows.append([cell, MEASURES[column].label, str(spread.of), *texts, words or MISSING, level])
     show = MEASURES[ERROR].text
     for row in output.rows if output.nearest else ():
         distances.rows.append([row.row, row.universe, show(row.distance), show(row.default)])
     nearest = [_nearest_table(readings, output.nearest)] if output.nearest else []
-    return [each for each in (found, influence, distances, *nearest) if each.rows]
+    return [each for each in (found, turned, moved, influence, distances, *nearest) if each.rows]
 
 
 def _nearest_table(readings: Readings, nearest: NearestUniverse) -> TextTable:

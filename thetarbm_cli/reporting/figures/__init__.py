@@ -99,9 +99,10 @@ FIGURES = Registry(
         "universes-error",
         f"{_HERE}.universes:draw_errors",
         "Readings: the θ-RBM's test error against each rival's",
-        "A universe is one option of every choice that the paper leaves open. Above, the difference in each universe, "
-        "sorted, the mean over sparsity targets; below, the options of the choices that move it most, a stroke for "
-        "each universe that has them.",
+        "A universe is one option of every choice that the paper leaves open. Above, the difference in each sampled "
+        "universe, sorted, the mean over sparsity targets; left out are universes in which one of the two models is "
+        "broken: a training diverged, or an error is above 25 %. Below, the options of the choices that move it most, "
+        "a stroke for each universe that has them. Titles count differences of any size; claims ask for more.",
         needs="universes",
     ),
     FigureEntry(
@@ -116,14 +117,16 @@ FIGURES = Registry(
         f"{_HERE}.universes:draw_influence",
         "Readings: what moves each number",
         "Share of the variance over sampled universes that each choice explains by itself, the mean over sparsity "
-        "targets; shares below 5 % are not written. Grey: the choice does not concern the model.",
+        "targets, those of broken models left out. Written are shares above what the largest one of all choices "
+        "reaches by chance (95 %). Grey: the choice does not concern the model.",
         needs="universes",
     ),
     FigureEntry(
         "universes-clouds",
         f"{_HERE}.universes:draw_clouds",
         "Readings: error and γ of every universe",
-        "Small marks: universes; filled: the options as the suite takes them; hollow: the paper's numbers.",
+        "Small marks: universes; filled: the options as the suite takes them; hollow: the paper's numbers. Errors "
+        "above 25 % are not shown.",
         needs="universes",
     ),
 )

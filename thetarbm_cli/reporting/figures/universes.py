@@ -23,13 +23,11 @@ from thetarbm_cli.reporting.figures.style import (
     look_of,
     new_figure,
 )
-from thetarbm_cli.reporting.multiverse import Analysis, explained, find_universes
+from thetarbm_cli.reporting.multiverse import HIGHEST_ERROR, Analysis, explained, find_universes
 from thetarbm_cli.universes import DEFAULT
 
 # Choices below a specification curve: those that move the differences most.
 CHOICES = 8
-# Shares of variance below this, in %, are shaded but not written.
-LEAST_WRITTEN = 5
 
 
 def analysis_of(context: FigureContext) -> Analysis:
@@ -38,7 +36,7 @@ def analysis_of(context: FigureContext) -> Analysis:
         results = context.store.results
         found = find_universes(context.suite, results, context.results.recorded.trainings)
         if found is None:
-            command = command_line("multiverse", "--universes", "64")
+            command = command_line("multiverse", "--universes", "48")
             raise FigureMissing(f"no universe is recorded in {results}; {command} makes it")
         context.loaded["universes"] = found
     analysis: Analysis = context.loaded["universes"]
@@ -46,41 +44,47 @@ def analysis_of(context: FigureContext) -> Analysis:
 
 
 def draw_errors(context: FigureContext) -> Drawing:
-    """Draw the θ-RBM's test error minus each rival's over the universes, with the choices that move it."""
+    """Draw the θ-RBM's test error minus each rival's over the sampled universes, with the choices that move it."""
     return _specification_curves(analysis_of(context), ERROR, "test error in points,\nθ-RBM minus rival", "below")
 
 
 def draw_gammas(context: FigureContext) -> Drawing:
-    """Draw the θ-RBM's γ minus each rival's over the universes, with the choices that move it."""
+    """Draw the θ-RBM's γ minus each rival's over the sampled universes, with the choices that move it."""
     return _specification_curves(analysis_of(context), GAMMA_TEST, "γ on test images,\nθ-RBM minus rival", "above")
 
 
 def _specification_curves(analysis: Analysis, column: str, name: str, wanted: str) -> Drawing:
-    """Draw sorted differences, a panel for each rival, over a dashboard: below a universe, the options that it has."""
+    """Draw sorted differences, a panel for each rival, over a dashboard: below a universe, the options that it has.
+
+    Universes are the sampled ones without a broken model; lines show where the default and the nearest one are.
+    """
     lines = analysis.differences[analysis.differences["column"] == column]
+    rivals = {str(label): own["model"].iloc[0] for label, own in lines.groupby("label", sort=False)}
+    marks = {label: _means(own) for label, own in lines.groupby("label", sort=False)}
+    lines = lines[lines["kind"] == "sampled"]
     curves = {str(label): _means(own) for label, own in lines.groupby("label", sort=False)}
     curves = {label: means for label, means in curves.items() if len(means)}
     if not curves:
-        raise FigureMissing("no universe has the θ-RBM and a rival")
+        raise FigureMissing("no sampled universe has the θ-RBM and a rival, neither broken")
     nearest = analysis.nearest("all") or analysis.nearest("common")
     options = lines.drop_duplicates("universe").set_index("universe")[list(analysis.readings.choices)]
-    rows = _dashboard_rows(analysis, curves, options)
+    rows = _dashboard_rows(analysis, curves, rivals, options)
     figure = new_figure(PAGE, 2.6 + 0.135 * len(rows))
     heights = [2.0, 0.135 * len(rows)]
     upper, lower = figure.subplots(2, len(curves), sharex="col", squeeze=False, height_ratios=heights)
-    marked = {"as the suite reads it": (DEFAULT, "D", BLACK), "nearest to the paper": (nearest, "s", PAPERS)}
+    marked = {"as the suite reads it": (DEFAULT, "--", BLACK), "nearest to the paper": (nearest, ":", PAPERS)}
     for axes, dashboard, (label, values) in zip(upper, lower, curves.items(), strict=True):
         holds = values < 0 if wanted == "below" else values > 0
         ranks = np.arange(len(values))
         axes.axhline(0, color=GREY, linewidth=0.8)
         for side, colour, words in ((holds, BLUE, "θ-RBM better"), (~holds, ORANGE, "rival better")):
             axes.plot(ranks[side], values[side], ".", color=colour, markersize=4, label=words)
-        for words, (universe, marker, colour) in marked.items():
-            if universe is not None and universe in values.index:
-                place = values.index.get_loc(universe)
-                axes.plot(place, values[universe], marker, mfc="none", color=colour, markersize=6, label=words)
-                dashboard.axvline(place, color=colour, linewidth=0.6)
-        axes.set_title(f"against {label}:\n{wanted} in {100 * holds.mean():.0f} % of {len(values)}")
+        for words, (universe, dashes, colour) in marked.items():
+            if universe is not None and universe in marks[label].index:
+                axes.axhline(marks[label][universe], linestyle=dashes, color=colour, linewidth=1, label=words)
+        broken = analysis.broken_against(rivals[label])
+        left_out = f"\n{broken} broken left out" if broken else "\n"
+        axes.set_title(f"against {label}:\n{wanted} in {100 * holds.mean():.0f} % of {len(values)}{left_out}")
         for row, (choice, option) in enumerate(rows):
             has = (options.loc[values.index, choice] == option).to_numpy()
             for side, colour in ((has & holds, BLUE), (has & ~holds, ORANGE)):
@@ -108,14 +112,18 @@ def _means(lines: pd.DataFrame) -> pd.Series[float]:
 
 
 def _dashboard_rows(
-    analysis: Analysis, curves: dict[str, pd.Series[float]], options: pd.DataFrame
+    analysis: Analysis, curves: dict[str, pd.Series[float]], rivals: dict[str, str], options: pd.DataFrame
 ) -> list[tuple[str, str]]:
     """List the options of the choices that explain most of a difference, in the order of the suite."""
-    moved = {
-        name: np.nanmax([explained(values, options.loc[values.index, name]) for values in curves.values()])
-        for name in analysis.readings.choices
-        if options[name].nunique() > 1
-    }
+    moved = {}
+    for name, choice in analysis.readings.choices.items():
+        shares = [
+            explained(values, options.loc[values.index, name])
+            for label, values in curves.items()
+            if not choice.models or {"theta", rivals[label]} & set(choice.models)
+        ]
+        if shares and not np.isnan(shares).all():
+            moved[name] = np.nanmax(shares)
     shown = sorted(moved, key=lambda name: -moved[name])[:CHOICES]
     return [
         (name, option)
@@ -126,21 +134,27 @@ def _dashboard_rows(
 
 
 def draw_influence(context: FigureContext) -> Drawing:
-    """Draw the share of each number's variance that each choice explains, the mean over sparsity targets."""
+    """Draw the share of each number's variance that each choice explains, the mean over sparsity targets.
+
+    A share is written if it is larger than what the largest one reaches by chance.
+    """
     analysis = analysis_of(context)
     influence = analysis.influence
     if influence.empty:
         raise FigureMissing(
-            f"too few universes are sampled; {command_line('multiverse', '--universes', '64')} adds some"
+            f"too few universes are sampled; {command_line('multiverse', '--universes', '48')} adds some"
         )
     labels = influence.index.get_level_values("cell").map({cell.name: cell.label for cell in analysis.readings.base})
     shares = 100 * influence.groupby([labels, influence.index.get_level_values("column")], sort=False).mean()
+    levels = shares.pop("level").to_numpy()
     shares = shares.loc[:, shares.max() > 0].T
     shares = shares.loc[shares.max(axis=1).sort_values(ascending=False, kind="stable").index]
     grid = shares.to_numpy(dtype=float)
     figure = new_figure(PAGE, 1.2 + 0.2 * len(shares))
     axes = figure.subplots()
-    texts = [[f"{share:.0f}" if share >= LEAST_WRITTEN else "" for share in line] for line in grid]
+    texts = [
+        [f"{share:.0f}" if share > level else "" for share, level in zip(line, levels, strict=True)] for line in grid
+    ]
     shades = heat_map(axes, grid, texts, 0.0, max(float(np.nanmax(grid)), 1.0))
     axes.set_yticks(range(len(shares)), shares.index)
     columns = [MEASURES[column].heading.removesuffix(" in %") for column in shares.columns.get_level_values(1)]
@@ -154,7 +168,10 @@ def draw_influence(context: FigureContext) -> Drawing:
 
 
 def draw_clouds(context: FigureContext) -> Drawing:
-    """Draw error and γ of the models in every universe, a panel for each sparsity target, with the paper's points."""
+    """Draw error and γ of the models in every universe, a panel for each sparsity target, with the paper's points.
+
+    Errors that say that a model is broken are outside, and counted.
+    """
     frame = analysis_of(context).frame
     keys = ["universe", "kind", "target", "model", "label"]
     wide = frame[frame["column"].isin([ERROR, GAMMA_TEST])].pivot_table(
@@ -164,12 +181,15 @@ def draw_clouds(context: FigureContext) -> Drawing:
     if points.empty:
         raise FigureMissing("no universe has both error and γ")
     targets = list(dict.fromkeys(points["target"]))
+    outside = points[points["value", ERROR] > HIGHEST_ERROR].groupby("target").size()
+    points = points[points["value", ERROR] <= HIGHEST_ERROR]
     lowest, highest = points["value", ERROR].min(), points["value", ERROR].max()
-    ticks = [tick for tick in (1, 2, 5, 10, 15, 20, 30, 50, 90) if lowest / 1.5 <= tick <= highest * 1.5]
+    ticks = [tick for tick in (1, 2, 5, 7, 10, 15, 20, 25) if lowest / 1.5 <= tick <= highest * 1.5]
     figure = new_figure(PAGE, 3.4)
     panels = figure.subplots(1, len(targets), sharex=True, sharey=True, squeeze=False)[0]
     for axes, target in zip(panels, targets, strict=True):
-        axes.set_title(f"sparsity {target:g}")
+        beyond = f", {outside[target]} above {HIGHEST_ERROR:g} % not shown" if target in outside else ""
+        axes.set_title(f"sparsity {target:g}{beyond}")
         axes.set_xlabel("test error in %")
         axes.set_xscale("log")
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -100,7 +100,7 @@ class Content:
     trainings : those behind the numbers of the page, by their ids
     made_by_hand : other runs, as ``thetarbm list`` has them
     universes : what the runs of ``thetarbm multiverse`` say, if there are any
-    shares : in how many universes each claim holds, by its name
+    shares : in how many sampled universes each claim holds, by its name
     """
 
     suite: Suite
