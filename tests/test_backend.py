@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import sys
 import threading
 import time
@@ -299,20 +298,16 @@ def test_models_learn_and_transform_on_one_thread(model: type[Model], monkeypatc
 def test_too_little_memory_on_a_device_is_a_sentence_that_names_the_batch() -> None:
     import cupy
 
-    pool, images = cupy.get_default_memory_pool(), np.random.default_rng(0).random((300, 256), dtype=np.float32)
+    images = np.random.default_rng(0).random((300, 256), dtype=np.float32)
     fitted = ThetaRBM(hidden=4, epochs=1, backend="cupy").fit(images)
-    # Nothing that earlier tests left may serve again.
-    gc.collect()
-    pool.free_all_blocks()
-    pool.set_limit(size=pool.used_bytes() + 500_000)
-    try:
-        model = ThetaRBM(hidden=40, batch_size=300, epochs=1, backend="cupy")
+    small = cupy.cuda.MemoryPool()
+    small.set_limit(size=500_000)
+    model = ThetaRBM(hidden=40, batch_size=300, epochs=1, backend="cupy")
+    with cupy.cuda.using_allocator(small.malloc):
         with pytest.raises(ThetaRBMError, match=r"^the GPU has too little memory for .*batches of 300.*batch_size"):
             model.fit(images)
         with pytest.raises(ThetaRBMError, match="too little memory for chunks of images"):
             fitted.transform(np.tile(images, (5, 1)))
-    finally:
-        pool.set_limit(size=0)
     assert len(fitted.transform(images)) == 300
 
 
