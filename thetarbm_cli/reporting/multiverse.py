@@ -536,8 +536,12 @@ class Analysis:
 def analyse(readings: Readings, trainings: Sequence[Training], sampled: Iterable[Universe] = ()) -> Analysis:
     """Analyse the recorded universes of a design: all that it has, and the given sampled ones."""
     first = Recorded(each for each in trainings if each.spec.seed == 0)
-
     common = {cell.model for cell in readings.base} - readings.design.rare.keys()
+
+    def needed(universe: Universe) -> set[str]:
+        """Give the models without which it says nothing: those that all have, and those that a change concerns."""
+        changed = readings.choices.get(universe.name.partition("=")[0])
+        return common | set(changed.models if changed is not None and universe.kind == "one at a time" else ())
 
     def recorded(universes: Iterable[Universe]) -> list[RecordedUniverse]:
         of_cells = ((each, readings.cells(each)) for each in universes)
@@ -545,7 +549,7 @@ def analyse(readings: Readings, trainings: Sequence[Training], sampled: Iterable
             RecordedUniverse(Source(cells[0].source, "", cells[0].tested_on), cells, first, each)
             for each, cells in of_cells
         )
-        return [each for each in found if common <= each.models]
+        return [each for each in found if needed(each.universe) <= each.models]
 
     found = recorded([*readings.universes(), *sampled])
     cells = readings.suite.cells("paper") if "paper" in readings.suite.profiles else []
