@@ -128,11 +128,6 @@ class Verdict(BaseModel):
         return "; ".join(words)
 
 
-def is_above(number: float | None, limit: float | None) -> bool:
-    """Whether both are known and the first is the larger one."""
-    return number is not None and limit is not None and number > limit
-
-
 def interval(numbers: Sequence[float]) -> tuple[float, float] | None:
     """Compute the 95 % interval of a mean by Student's t; None for a single number."""
     if len(numbers) < 2:

@@ -16,7 +16,7 @@ from thetarbm_cli.errors import InputError
 from thetarbm_cli.followup import command_line
 from thetarbm_cli.measures import DEFAULT, ERROR, MEASURES, NOT_ALIGNED
 from thetarbm_cli.measures.theory import TheoryRecord
-from thetarbm_cli.reporting.claims import Verdict, evaluate_claims, is_above
+from thetarbm_cli.reporting.claims import Verdict, evaluate_claims
 from thetarbm_cli.results import MOST_NAMED, PAPERS_DATASET, Results, Source, Value, collect
 from thetarbm_cli.store import Training
 from thetarbm_cli.suite import Cell, Suite, TableKind
@@ -173,6 +173,11 @@ def _over_sparsity(table: Table, results: Results, cells: list[Cell]) -> Table:
     )
 
 
+def _is_above(number: float | None, limit: float | None) -> bool:
+    """Say whether both are known and the first is the larger one."""
+    return number is not None and limit is not None and number > limit
+
+
 def _over_perturbation(table: Table, results: Results, cells: list[Cell]) -> Table:
     """Lay out rows n, columns p; stars are above the unperturbed error, ours above ours, the paper's above its own."""
     base = cells[0].unperturbed(results.cells) if cells else None
@@ -183,7 +188,7 @@ def _over_perturbation(table: Table, results: Results, cells: list[Cell]) -> Tab
     for n in dict.fromkeys(cell.at["n"] for cell in cells):
         by_chance = {cell.at["p"]: results.value(cell, ERROR) for cell in cells if cell.at["n"] == n}
         entries: list[Entry | None] = [
-            Entry(value, False, is_above(value.mean, ours), is_above(value.published, papers))
+            Entry(value, False, _is_above(value.mean, ours), _is_above(value.published, papers))
             for value in (by_chance[p] for p in chances)
         ]
         rows.append(Row(f"n = {n}", entries))
